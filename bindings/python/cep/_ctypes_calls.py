@@ -27,6 +27,8 @@ class ProfilerCalls:
     _on_host = False
     _step = -1  # the trainer's step
     _library_step = -1  # the last step that libcep was given
+    _on_step: Optional[Callable[[], None]] = None  # called at each step that is recorded, and at the next one
+    _wants_steps = False  # calls _on_step at every step
     _recording: list[bool]  # not empty while recording; every region reads this very list
     _regions: dict[str, Any]  # by name: those without a stream of their own
     _make_region: Callable[..., Any]
@@ -86,8 +88,13 @@ class ProfilerCalls:
             OptionError: The step is not a whole number of at least 0.
         """
         self._step = number = self._step + 1 if step is None else whole_number("step", step, 0)
-        if not self._enabled:
-            return
+        was_recording = bool(self._recording)
+        if self._enabled:
+            self._begin_step(number)
+        if self._on_step is not None and (was_recording or self._wants_steps or self._recording):
+            self._on_step()
+
+    def _begin_step(self, number: int) -> None:
         rule = self._sampling_rule
         if not rule.records(number) and not self._recording and self._library_step >= 0 and not rule.flushes(number):
             return  # nothing changes for libcep: most steps of a job return here
@@ -240,10 +247,14 @@ class RegionCalls:
             self._profiler._call("end_with", self._keeps_lock, *target, byref(error_struct(error)))
 
 
-def timed_function(region: RegionCalls, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function each of whose calls is a span of the region."""
+def timed_function(
+    region: RegionCalls, function: Callable[..., Any], recorded: Optional[Callable[..., Any]] = None
+) -> Callable[..., Any]:
+    """A function each of whose calls is a span of the region; or, while its profiler records, one of another function."""
 
     def timed(*args: Any, **kwargs: Any) -> Any:
+        if recorded is not None:
+            return (recorded if region._recording else function)(*args, **kwargs)
         with region:
             return function(*args, **kwargs)
 

@@ -40,14 +40,22 @@ class _Patch:
 
     def put(self) -> None:
         self._is_removed = False
-        setattr(self._owner, self._name, self._replacement)
+        attributes = vars(self._owner)
+        if type(attributes) is dict:  # not of a class; a module of PyTorch's looks at what is set for long
+            attributes[self._name] = self._replacement
+        else:
+            setattr(self._owner, self._name, self._replacement)
 
     def remove(self) -> None:
         self._is_removed = True
         patch: Optional[_Patch] = self
         while patch is not None and patch._is_removed and vars(self._owner).get(self._name) is patch._replacement:
             if patch._before is _MISSING:
-                delattr(self._owner, self._name)
+                attributes = vars(self._owner)
+                if type(attributes) is dict:
+                    del attributes[self._name]
+                else:
+                    delattr(self._owner, self._name)
                 return
             setattr(self._owner, self._name, patch._before)
             patch = getattr(patch._before, "_cep_patch", None)

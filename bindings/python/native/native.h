@@ -59,9 +59,11 @@ typedef struct {
     PyObject* exchange_device;    ///< makes a device current and returns the one that was; NULL without a device
     struct phase_thread* phases;  ///< the threads that have a phase
     Py_ssize_t phase_count, phase_capacity;
+    PyObject* on_step;  ///< called at each step that is recorded, and at the next one; NULL or None: nothing
     long long step, library_step;
     long long first, last, every, flush_every;
     char enabled, on_host;
+    char wants_steps;  ///< calls on_step at every step
 } profiler_object;
 
 /// A thread that has a current phase.

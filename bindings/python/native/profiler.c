@@ -162,9 +162,11 @@ static PyObject* profiler_step(PyObject* object, PyObject* const* args, Py_ssize
     if (!only_argument("step", args, count, names, &given)) return NULL;
     const long long step = is_given(given) ? step_number(given) : self->step + 1;
     if (step < 0) return NULL;
+    const bool was_recording = is_recording(self);
     self->step = step;
     if (self->enabled && !begin_step(self)) return NULL;
-    return new_none();
+    if (!is_given(self->on_step) || !(was_recording || self->wants_steps || is_recording(self))) return new_none();
+    return PyObject_CallFunctionObjArgs(self->on_step, NULL);
 }
 
 static PyObject* profiler_set_library_step(PyObject* object, PyObject* unused) {
@@ -397,6 +399,7 @@ static int profiler_traverse(PyObject* object, visitproc visit, void* arg) {
     profiler_object* self = (profiler_object*)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->recording);
+    Py_VISIT(self->on_step);
     Py_VISIT(self->regions);
     Py_VISIT(self->stream_source);
     Py_VISIT(self->stream_argument);
@@ -409,6 +412,7 @@ static int profiler_clear(PyObject* object) {
     profiler_object* self = (profiler_object*)object;
     self->stream_function = NULL;
     Py_CLEAR(self->regions);
+    Py_CLEAR(self->on_step);
     Py_CLEAR(self->stream_source);
     Py_CLEAR(self->stream_argument);
     Py_CLEAR(self->device);
@@ -428,6 +432,8 @@ static void profiler_free(PyObject* object) {
     { (char*)(name), type, offsetof(profiler_object, field), flags, NULL }
 static PyMemberDef members[] = {
     MEMBER("_enabled", T_BOOL, enabled, 0),
+    MEMBER("_on_step", T_OBJECT, on_step, 0),
+    MEMBER("_wants_steps", T_BOOL, wants_steps, 0),
     MEMBER("_on_host", T_BOOL, on_host, READONLY),
     MEMBER("_step", T_LONGLONG, step, 0),
     MEMBER("_library_step", T_LONGLONG, library_step, READONLY),

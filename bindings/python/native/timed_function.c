@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TimedFunction: a function each of whose calls is a span of a region. What a decorator makes of a plain function.
+// TimedFunction: a function each of whose calls is a span of a region: what a decorator makes of a plain function. Or,
+// with a third argument, a function in whose place another is called while the region's profiler records.
 #include "native.h"
 
 typedef struct {
     PyObject_HEAD PyObject* region;
     PyObject* function;
+    PyObject* recorded;    ///< called while recording; NULL: the function, timed
     PyObject* attributes;  ///< __dict__, which functools.wraps() fills
     PyObject* weak_references;
 } timed_function_object;
@@ -31,6 +33,7 @@ static PyObject* timed_function_call(PyObject* object, PyObject* args, PyObject*
     region_object* region = (region_object*)self->region;
     if (!is_initialised(region)) return NULL;
     if (!is_recording((profiler_object*)region->profiler)) return PyObject_Call(self->function, args, keywords);
+    if (self->recorded != NULL) return PyObject_Call(self->recorded, args, keywords);
     Py_INCREF(region);  // the call may drop this object
     PyObject* result = call_timed(region, self->function, args, keywords);
     Py_DECREF(region);
@@ -49,10 +52,11 @@ static PyObject* timed_function_bind(PyObject* object, PyObject* instance, PyObj
 
 static int timed_function_init(PyObject* object, PyObject* args, PyObject* keywords) {
     timed_function_object* self = (timed_function_object*)object;
-    PyObject *region = NULL, *function = NULL;
+    PyObject *region = NULL, *function = NULL, *recorded = NULL;
     (void)keywords;
-    if (!PyArg_ParseTuple(args, "O!O", region_type, &region, &function)) return -1;
+    if (!PyArg_ParseTuple(args, "O!O|O", region_type, &region, &function, &recorded)) return -1;
     set_reference(&self->region, region);
+    set_reference(&self->recorded, recorded);
     set_reference(&self->function, function);
     return 0;
 }
@@ -86,6 +90,7 @@ static int timed_function_traverse(PyObject* object, visitproc visit, void* arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->region);
     Py_VISIT(self->function);
+    Py_VISIT(self->recorded);
     Py_VISIT(self->attributes);
     return 0;
 }
@@ -103,6 +108,7 @@ static void timed_function_free(PyObject* object) {
     Py_CLEAR(self->attributes);
     Py_CLEAR(self->region);
     Py_CLEAR(self->function);
+    Py_CLEAR(self->recorded);
     free_object(object);
 }
 

@@ -56,6 +56,10 @@ class AutoTraining:
     before have stepped again. Where neither is seen, as with a step that is one CUDA graph, the last of these optimizers
     ends it. What no training needs (waiting for a loader of evaluation data) ends a step too, and the next one begins when
     training goes on.
+
+    Where loaders tell steps apart, a step that is not recorded is quiet: the models' calls are their own, an optimizer's step
+    is counted, and a wait for the loader looks whether one has stepped. All else waits for the next recorded step, or for
+    something new: another loader or optimizer.
     """
 
     def __init__(self) -> None:
@@ -74,12 +78,15 @@ class AutoTraining:
         self._training_loaders: set[int] = set()
         self._steps_made = 0
         self._replays = 0  # of CUDA graphs, since an optimizer has stepped
+        self.is_quiet = False
         self._forget_step()
         self._needed: set[int] = set()
+        self.before_optimizer = self.guarded(self._before_optimizer)
+        self.after_optimizer = self.guarded(self._after_optimizer)
 
     def _forget_step(self) -> None:
         self._stepped: set[int] = set()  # the optimizers that have stepped in this step
-        self._updates = 0
+        self._updates = 0  # by optimizers in this step
         self._has_fetched = self._has_forward = False
 
     # ---- Safety -----------------------------------------------------------------------------------------
@@ -110,6 +117,7 @@ class AutoTraining:
     def turn_off(self) -> None:
         """Ends the instrumentation for good. Functions that are replaced stay, and do no more than the originals."""
         self._is_off = True
+        self.is_quiet = False
         try:
             self._close()
         except Exception:
@@ -171,10 +179,11 @@ class AutoTraining:
         profiler = self.open()
         if profiler is None:
             return
+        self._records = profiler._sampling.records
         self._load = profiler.region("data_load", kind="data", stream=HOST)
         self._replay = profiler.region("graph_replay", kind="compute")
         self._copies = CopyTimer(profiler, self.thread)
-        self._removals.append(self._copies.detach)
+        self._removals.append(self._copies.remove)
         if distributed_is_initialized():
             self._removals.append(cep_torch.instrument_collectives(profiler).remove)
         self._steps = TrainingSteps(profiler, 1)
@@ -224,7 +233,7 @@ class AutoTraining:
         assert self._steps is not None and self.profiler is not None
         if self._steps.is_under_way:
             return
-        self._copies.detach()
+        self._copies.is_on = False
         self._steps.begin()
         if self.profiler.recording and len(open_profilers) > 1:
             self._has_own_profiler()
@@ -233,7 +242,7 @@ class AutoTraining:
         assert self._steps is not None
         if self._steps.is_under_way:
             self._steps_made += 1
-        self._copies.detach()
+        self._copies.is_on = False
         self._steps.end()
         self._needed = self._stepped
         self._forget_step()
@@ -263,25 +272,63 @@ class AutoTraining:
             return False
         self._last_loader = None
         self._begin_step()
-        return not self._is_off
+        assert self.profiler is not None
+        if not self.profiler._recording and self._searched_levels >= _SEARCHED_LEVELS and self._needed:
+            self._be_quiet()
+        return not (self._is_off or self.is_quiet)
+
+    def _be_quiet(self) -> None:
+        self.is_quiet = True
+        self._has_fetched = True
+        for watch in self._models:
+            watch.pause()
+
+    def _wake(self) -> None:
+        self.is_quiet = False
+        if self._updates:
+            self._stepped |= self._needed
+        for watch in self._models:
+            watch.resume()
+
+    def passes(self, iterator: Any) -> bool:
+        """While it is quiet: whether a wait for a DataLoader is left alone, which may be the begin of a step."""
+        if self._is_lightnings or get_ident() != self.thread:
+            return True
+        if iterator.__dict__.get("_cep_loader") in self._training_loaders:
+            steps: Any = self._steps
+            if not self._updates:
+                return True
+            if not self._records(steps.next_step + 1) and not is_exhausted(iterator):
+                self._updates = 0
+                self._steps_made += 1
+                try:
+                    steps.skip()
+                except Exception as error:
+                    self._fail(f"rank {self._rank()} is no longer instrumented: {type(error).__name__}: {error}")
+                return True
+        self.guarded(self._wake)()
+        return False
+
+    def counts(self, optimizer: Optimizer) -> bool:
+        """While it is quiet: whether no more than the count of an optimizer's step is needed."""
+        if self._is_lightnings or get_ident() != self.thread:
+            return True
+        self._updates += 1
+        if id(optimizer) in self._optimizers and self._updates < _MOST_UPDATES:
+            return True
+        self._updates -= 1  # the full way counts it
+        self.guarded(self._wake)()
+        return False
 
     def fetch(self, get: Callable[[], Any]) -> Any:
         """Times a wait for a DataLoader."""
-        if self.profiler is None or not self.profiler._recording:
-            try:
+        try:
+            with self._load:
                 item = get()
-            except StopIteration:
-                self.guarded(self._end_of_data)()
-                raise
-        else:
-            try:
-                with self._load:
-                    item = get()
-            except StopIteration:
-                self.guarded(self._end_of_data)()
-                raise
-            self.guarded(self._copies.attach)()
-        self._has_fetched = True
+        except StopIteration:
+            self.guarded(self._end_of_data)()
+            raise
+        self._copies.is_on = self._has_fetched = True
         return item
 
     def _end_of_data(self) -> None:
@@ -299,7 +346,7 @@ class AutoTraining:
             return
         watch.was_called = True
         self._learn_loader()
-        self._copies.detach()
+        self._copies.is_on = False
         if self._stepped and not self._has_fetched and self._needed <= self._stepped:
             self._end_step()
         self._begin_step()
@@ -308,7 +355,7 @@ class AutoTraining:
     def _begin_replay(self) -> Optional[Any]:
         """Before a CUDA graph is replayed. Returns the region that times it; None where it is not recorded."""
         self._replays += 1
-        if self._steps is None or get_ident() != self.thread:
+        if self._steps is None or self.is_quiet or get_ident() != self.thread:
             return None
         self._learn_loader()
         self._begin_step()
@@ -327,15 +374,15 @@ class AutoTraining:
 
         return replay
 
-    def before_optimizer(self, optimizer: Optimizer) -> None:
+    def _before_optimizer(self, optimizer: Optimizer) -> None:
         if self._steps is not None and get_ident() == self.thread and not _is_capturing():
             self._begin_step()  # all of the step is in a closure
 
-    def after_optimizer(self, optimizer: Optimizer) -> None:
+    def _after_optimizer(self, optimizer: Optimizer) -> None:
         if not _is_capturing():
             self._replays = 0
         if self._steps is None:
-            if self.profiler is None and not self._is_lightnings:
+            if self.profiler is None:
                 self._begin(optimizer)
             return
         if get_ident() != self.thread or _is_capturing():
@@ -345,7 +392,7 @@ class AutoTraining:
         self._stepped.add(id(optimizer))
         self._updates += 1
         if self.profiler is not None and self.profiler.recording:
-            self._copies.attach()  # of a batch that was fetched ahead, as Accelerate does
+            self._copies.is_on = True  # of a batch that was fetched ahead, as Accelerate does
         if self._updates == _MOST_UPDATES and self._has_fetched:
             self._training_loaders.clear()
             self._has_fetched = False
@@ -363,7 +410,7 @@ class AutoTraining:
         if any(isinstance(callback, lightning.CepCallback) for callback in trainer.callbacks):
             return
         trainer.callbacks.append(_lightning_callback(lightning.CepCallback, self))
-        self._is_lightnings = True
+        self._is_lightnings = self.is_quiet = True
 
 
 def _lightning_callback(base: Any, auto: AutoTraining) -> Any:
@@ -417,15 +464,7 @@ def add_optimizer(optimizer: Optimizer) -> None:
     """Watches the steps of an optimizer that has just been made."""
     training = install()
     training._watched.add(optimizer)
-    watch_optimizer(optimizer, training.guarded(_before), training.guarded(_after))
-
-
-def _before(optimizer: Optimizer) -> None:
-    install().before_optimizer(optimizer)
-
-
-def _after(optimizer: Optimizer) -> None:
-    install().after_optimizer(optimizer)
+    watch_optimizer(optimizer, training)
 
 
 def add_to_lightning(trainer: Any) -> None:

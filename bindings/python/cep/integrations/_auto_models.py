@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from typing import Any, Callable
@@ -29,14 +30,22 @@ def outermost_models(parameters: set[int]) -> list[Module]:
 
 
 class ModelWatch:
-    """Times a model's forward and backward, and calls a function before each of its calls, recorded or not."""
+    """Times a model's forward and backward, and calls a function before each of its calls, recorded or not, unless it is
+    paused."""
 
     def __init__(self, model: Module, profiler: Profiler, on_call: Callable[[ModelWatch], None]) -> None:
         self.model = weakref.ref(model)
         self.was_called = False
         self._phases = cep_torch.instrument(model, None, profiler, memory=False)
-        self._unhook = self._phases.call_before_forward(model, lambda: on_call(self))
+        self._on_call = functools.partial(on_call, self)
+        self.resume()
+
+    def pause(self) -> None:
+        """Calls the function no more: on a step that is not recorded the model's call is its own."""
+        self._phases.announce_forwards(None)
+
+    def resume(self) -> None:
+        self._phases.announce_forwards(self._on_call)
 
     def remove(self) -> None:
-        self._unhook()
         self._phases.remove()

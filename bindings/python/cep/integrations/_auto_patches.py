@@ -9,8 +9,7 @@ import weakref
 from threading import get_ident, local
 from typing import Any, Callable, Optional, Protocol
 
-from .._handle import Removal, undo_all
-from .._patch import Patches
+from .._binding import timed_function
 from .._profiler import Profiler
 from .._region import Region
 from ..torch._hooks import is_compiling
@@ -20,7 +19,11 @@ from ..torch._pytorch import Optimizer, tensor_bytes, torch
 class Fetcher(Protocol):
     """Who is asked about each wait for a DataLoader."""
 
+    is_quiet: bool
+
     def guarded(self, function: Callable[..., Any]) -> Callable[..., Any]: ...
+
+    def passes(self, iterator: Any) -> bool: ...
 
     def wants(self, iterator: Any) -> bool: ...
 
@@ -47,7 +50,7 @@ def patch_loaders(fetcher: Fetcher) -> None:
 
     @functools.wraps(get_next)
     def __next__(self: Any) -> Any:
-        if not wants(self):
+        if fetcher.is_quiet and fetcher.passes(self) or not wants(self):
             return get_next(self)
         return fetcher.fetch(functools.partial(get_next, self))
 
@@ -78,22 +81,39 @@ def _names_device(args: Any, kwargs: Any) -> bool:
     return bool(args) and isinstance(args[0], (torch.device, torch.Tensor, str, int))
 
 
+def _always(args: Any, kwargs: Any) -> bool:
+    return True
+
+
 class CopyTimer:
-    """Times copies of a batch to the device: each .to() and .cuda() of a tensor on the CPU. It is attached to PyTorch on
-    recorded steps only: from the batch to the forward, and from the optimizer to the next batch."""
+    """Times copies of a batch to the device: each .to() and .cuda() of a tensor on the CPU, while it is on: from the batch to
+    the forward, and from the optimizer to the next batch.
+
+    The methods of PyTorch's class are replaced once, until remove(). A change of a class at each step would have Python
+    forget what it knows of it, for good from the thousandth on. Where no step is recorded, they go through a branch in C.
+    """
 
     def __init__(self, profiler: Profiler, thread: int) -> None:
         self._profiler, self._thread = profiler, thread
-        self._removals: list[Removal] = []
-        self._patches = Patches()
+        self._replaced: dict[str, tuple[Any, Any]] = {}  # by name: the replacement, and what the class had
+        self.is_on = False
+        region = profiler.region("host_to_device", kind="data")
+        for name, is_copy in (("to", _names_device), ("cuda", _always)):
+            original = getattr(torch.Tensor, name)
+            timed: Any = timed_function(region, original, self._timed(original, is_copy))
+            functools.update_wrapper(timed, original)
+            self._replaced[name] = timed, vars(torch.Tensor).get(name)
+            setattr(torch.Tensor, name, timed)
 
-    def attach(self) -> None:
-        if not self._removals:
-            self._removals.append(self._patches.put(torch.Tensor, "to", self._timed_to))
-            self._removals.append(self._patches.put(torch.Tensor, "cuda", self._timed))
-
-    def detach(self) -> None:
-        undo_all(self._removals)
+    def remove(self) -> None:
+        self.is_on = False
+        for name, (timed, before) in self._replaced.items():
+            if vars(torch.Tensor).get(name) is not timed:
+                continue  # somebody has replaced it since
+            if before is None:
+                delattr(torch.Tensor, name)
+            else:
+                setattr(torch.Tensor, name, before)
 
     def _region(self, tensor: Any) -> Optional[Region]:
         try:
@@ -103,23 +123,15 @@ class CopyTimer:
         except Exception:  # a tensor without a size
             return None
 
-    def _timed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _timed(self, original: Callable[..., Any], is_copy: Callable[[Any, Any], bool]) -> Callable[..., Any]:
         def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            region = self._region(tensor)
+            region = self._region(tensor) if self.is_on and is_copy(args, kwargs) else None
             if region is None:
                 return original(tensor, *args, **kwargs)
             with region:
                 return original(tensor, *args, **kwargs)
 
         return copy
-
-    def _timed_to(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        timed = self._timed(original)
-
-        def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            return (timed if _names_device(args, kwargs) else original)(tensor, *args, **kwargs)
-
-        return to
 
 
 class _Running(local):
@@ -132,27 +144,43 @@ class _Running(local):
 _running = _Running()
 
 
-def watch_optimizer(
-    optimizer: Optimizer, before: Callable[[Optimizer], None], after: Callable[[Optimizer], None]
-) -> None:
-    """Calls two functions before and after each step() of an optimizer. Those of an optimizer that another one calls in
-    its own step() are part of that."""
+class OptimizerWatch(Protocol):
+    """Who is told of the steps of optimizers."""
+
+    is_quiet: bool
+
+    def before_optimizer(self, optimizer: Optimizer) -> None: ...
+
+    def after_optimizer(self, optimizer: Optimizer) -> None: ...
+
+    def counts(self, optimizer: Optimizer) -> bool: ...
+
+
+def watch_optimizer(optimizer: Optimizer, watch: OptimizerWatch) -> None:
+    """Tells of each step() of an optimizer. Those of an optimizer that another one calls in its own step() are part of
+    that."""
     me = id(optimizer)
 
     def begin(given: Any, *_: Any) -> None:
+        if watch.is_quiet:
+            return
         running = _running.optimizers
         if me in running:  # a step() that raised
             del running[running.index(me) :]
         running.append(me)
         if len(running) == 1:
-            before(given)
+            watch.before_optimizer(given)
 
     def end(given: Any, *_: Any) -> None:
+        if watch.is_quiet and watch.counts(given):
+            return
         running = _running.optimizers
         if me in running:
             del running[running.index(me) :]
             if not running:
-                after(given)
+                watch.after_optimizer(given)
+        elif not running:
+            watch.after_optimizer(given)  # it was quiet when this step began
 
     hooked: Any = optimizer
     hooked.register_step_pre_hook(begin)

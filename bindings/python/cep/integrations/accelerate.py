@@ -17,6 +17,7 @@ memory are recorded with no line in the loop.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any, Callable, Optional
 
@@ -98,7 +99,7 @@ def instrument(
                 model, [] if index else optimizers, profiler, collectives=collectives and not index, memory=memory
             )
             removals.append(phases.remove)
-            removals.append(_before_forward(model, steps, phases))
+            phases.announce_forwards(functools.partial(_begin_at_forward, model, steps))
         removals += attach_loaders(steps, prepared)
         last = optimizers[-1] if step_optimizer is None else step_optimizer
         others = [one for one in optimizers if one is not last]
@@ -109,11 +110,7 @@ def instrument(
     return Instrumentation(removals)
 
 
-def _before_forward(model: Any, steps: TrainingSteps, phases: cep_torch.Instrumentation) -> Removal:
+def _begin_at_forward(model: Any, steps: TrainingSteps) -> None:
     """Begins a step at the model's forward, if no loader of Accelerate's has begun it."""
-
-    def begin() -> None:
-        if model.training:
-            steps.begin()
-
-    return phases.call_before_forward(model, begin)
+    if model.training:
+        steps.begin()

@@ -7,13 +7,15 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
-from .._handle import Removal
-from .._patch import patch
+from .._handle import Removal, undo_all
+from .._patch import Patches
 from .._streams import HOST
 from ..torch._backward import Backward, backward_of
 from ..torch._claims import claims_of
@@ -57,6 +59,8 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         super().__init__(profiler, **options)
         self._backward: Optional[Backward] = None
         self._sync: Optional[DDPGradientSync] = None
+        self._actions: Optional[_Actions] = None  # of a training that is profiled
+        self._hooks_off: list[str] = []
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         steps = self._start(trainer.default_root_dir, trainer.global_step)
@@ -71,13 +75,35 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         is_mine = claims.claim_model(pl_module, "")
         if is_mine:
             self._removals.append(lambda: claims.release_model(pl_module))
-        self._removals += _Actions(steps, trainer, times_forward=is_mine).attach()
+        self._actions = _Actions(steps, trainer, times_forward=is_mine)
+        self._removals.append(self._actions.detach)
         # Lightning does not call its module as one, and has hooks of its own for forward and backward.
         self._removals.append(cep_torch.instrument_optimizers(trainer.optimizers, profiler).remove)
         self._removals.append(cep_torch.instrument_collectives(profiler).remove)
+        self._prepare(trainer.global_step)
+
+    def _prepare(self, step: int) -> None:
+        """For the step that comes next. If it is not recorded, all that is left is a look at its end."""
+        assert self._steps is not None and self._actions is not None
+        self._steps.next_step = step
+        if self._steps.profiler._sampling.records(step):
+            self._actions.attach()
+            self._turn_hooks_off(_UNUSED)
+        elif self._actions.are_attached or not self._hooks_off:
+            self._actions.detach()
+            self._turn_hooks_off((*_UNUSED, *_OF_RECORDED))
+
+    def _turn_hooks_off(self, names: tuple[str, ...]) -> None:
+        """Lightning passes over what it cannot call. Each hook that does nothing would cost a step 4 µs."""
+        for name in self._hooks_off:
+            self.__dict__.pop(name, None)
+        is_possible = _skips_what_it_cannot_call()
+        own = type(self)
+        self._hooks_off = [name for name in names if is_possible and getattr(own, name) is getattr(CepCallback, name)]
+        self.__dict__.update(dict.fromkeys(self._hooks_off))
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if self._steps is not None:
+        if self._steps is not None and self._actions is not None and self._actions.are_attached:
             self._steps.begin(trainer.global_step)
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
@@ -85,8 +111,17 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
             self._backward.watch(loss, self._sync if self._sync is not None and self._sync.is_due() else None)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        if self._steps is not None and self._steps.is_done(trainer.global_step):
-            self._steps.end()
+        steps = self._steps
+        if steps is None:
+            return
+        done = trainer.global_step
+        if done <= steps.next_step:
+            return  # of several batches
+        if steps.is_under_way:
+            steps.end()
+        else:
+            steps.profiler.step(steps.next_step)  # for what comes after it
+        self._prepare(done)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.sanity_checking:
@@ -104,8 +139,23 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
     def _finish(self) -> None:
         if self._backward is not None:
             self._backward.abandon()
-        self._backward = self._sync = None
+        self._backward = self._sync = self._actions = None
+        self._turn_hooks_off(())
         super()._finish()
+
+
+_OF_RECORDED = ("on_train_batch_start", "on_before_backward")  # the hooks of this class that no other step needs
+_UNUSED = ("on_before_zero_grad", "on_after_backward", "on_before_optimizer_step")
+
+
+@functools.lru_cache(None)
+def _skips_what_it_cannot_call() -> bool:
+    """Whether Lightning looks whether a hook of a callback can be called: it has, in all versions that are known."""
+    try:
+        call = importlib.import_module(Callback.__module__.partition(".callbacks")[0] + ".trainer.call")
+        return "if callable(fn)" in inspect.getsource(call._call_callback_hooks)
+    except Exception:  # these are not Lightning's public functions
+        return False
 
 
 class _Actions:
@@ -116,6 +166,8 @@ class _Actions:
         profiler = steps.profiler
         self._steps = steps
         self._trainer = trainer
+        self._patches = Patches()
+        self._removals: list[Removal] = []
         load = OpenPhase(profiler, profiler.region("data_load", kind="data", stream=HOST))
         copy = OpenPhase(profiler, profiler.region("host_to_device", kind="data"))
         self._phases = {"train_dataloader_next": load, "batch_to_device": copy}
@@ -123,31 +175,41 @@ class _Actions:
             # With manual optimization, the action contains the backward and the optimizer too.
             self._phases["training_step"] = OpenPhase(profiler, profiler.region("forward", kind="compute"))
 
-    def attach(self) -> list[Removal]:
-        def starting(original: Callable[..., Any]) -> Callable[..., Any]:
-            def start(action_name: str) -> None:
-                original(action_name)
-                phase = self._phase(action_name)
-                if phase is not None:
-                    phase.begin()
+    @property
+    def are_attached(self) -> bool:
+        return bool(self._removals)
 
-            return start
+    def attach(self) -> None:
+        if not self._removals:
+            profiler = self._trainer.profiler
+            self._removals.append(self._patches.put(profiler, "start", self._starting))
+            self._removals.append(self._patches.put(profiler, "stop", self._stopping))
 
-        def stopping(original: Callable[..., Any]) -> Callable[..., Any]:
-            def stop(action_name: str) -> None:
-                phase = self._phase(action_name)
-                if phase is not None:
-                    phase.end()
-                original(action_name)
+    def detach(self) -> None:
+        undo_all(self._removals)
 
-            return stop
+    def _starting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def start(action_name: str) -> None:
+            original(action_name)
+            phase = self._phase(action_name)
+            if phase is not None:
+                phase.begin()
 
-        profiler = self._trainer.profiler
-        return [patch(profiler, "start", starting), patch(profiler, "stop", stopping)]
+        return start
+
+    def _stopping(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def stop(action_name: str) -> None:
+            phase = self._phase(action_name)
+            if phase is not None:
+                phase.end()
+            original(action_name)
+
+        return stop
 
     def _phase(self, action_name: str) -> Optional[OpenPhase]:
         phase = self._phases.get(action_name.rpartition(".")[2])
         if phase is None or not self._trainer.training:
             return None
-        self._steps.begin(self._trainer.global_step)
+        if not self._steps.is_under_way:
+            self._steps.begin(self._trainer.global_step)
         return phase

@@ -20,7 +20,7 @@ from ._hooks import is_compiling, note_failure
 from ._operations import BATCH, MESSAGE, Arguments, Function, Keywords, Operation, available_functions
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, tensor_bytes, torch
 from ._replaced_code import ReplacedCode
-from ._steps import remove_listener, step_listeners
+from ._steps import step_listeners
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
 
@@ -207,11 +207,11 @@ class _TimedFunctions:
     def _forget(self, recorder: CommRecorder) -> None:
         with self._lock:
             if self._recorder() is recorder:
-                remove_listener(recorder.profiler, self._on_step)
+                step_listeners(recorder.profiler).remove(self._on_step)
                 self._recorder = lambda: None
                 self._detach()
 
-    def _on_step(self, step: int = 0, recorded: bool = False) -> None:
+    def _on_step(self, step: int = 0, recorded: bool = False) -> bool:
         recorder = self._recorder()
         is_recording = recorder is not None and bool(recorder.recording)
         if is_recording is not self._attached:
@@ -219,6 +219,7 @@ class _TimedFunctions:
                 self._attach() if is_recording else self._detach()
         if kept_tensors:
             kept_tensors.sweep()
+        return bool(kept_tensors)
 
     def _attach(self) -> None:
         if not self._functions:

@@ -15,7 +15,7 @@ from ._future_callbacks import FutureCallback
 from ._groups import Group
 from ._kept_tensors import kept_tensors
 from ._pytorch import Future, Tensor, torch
-from ._steps import remove_listener, step_listeners
+from ._steps import step_listeners
 
 
 class Unmeasured(Exception):
@@ -104,12 +104,13 @@ class UnendedSpans:
         for span in list(self._spans):
             span.end_if_done()
 
-    def _on_step(self, step: int, recorded: bool) -> None:
+    def _on_step(self, step: int, recorded: bool) -> bool:
         if self._spans:
             self.end_done()
+        return bool(self._spans)
 
     def _close(self) -> None:
-        remove_listener(self._profiler, self._on_step)
+        step_listeners(self._profiler).remove(self._on_step)
         self._spans.clear()
         self._profiler.__dict__.pop("_unended_spans", None)
 

@@ -20,7 +20,7 @@ from ._collectives import CommRecorder, nested
 from ._comm_span import AsyncSpan
 from ._hooks import note_failure
 from ._pytorch import Module, ProcessGroup, torch
-from ._steps import remove_listener, step_listeners
+from ._steps import step_listeners
 
 _OPERATOR = "allreduce_"
 # By device: the key that the dispatcher tries before that of the backend.
@@ -87,20 +87,20 @@ class DDPReductions:
         with self._lock:
             self._groups.clear()
             self._keys.clear()
-            remove_listener(self._recorder.profiler, self._on_step)
+            step_listeners(self._recorder.profiler).remove(self._on_step)
             with contextlib.suppress(ValueError):  # close() has removed it already, to call it
                 self._recorder.profiler._at_close.remove(self._release_all)
             self._unregister()
 
-    def _on_step(self, step: int = 0, recorded: bool = False) -> None:
+    def _on_step(self, step: int = 0, recorded: bool = False) -> bool:
         is_recording = bool(self._recorder.recording)
-        if is_recording is (self._registration is not None):
-            return
-        try:
-            with self._lock:
-                self._register() if is_recording else self._unregister()
-        except Exception as error:
-            note_failure(error)
+        if is_recording is not (self._registration is not None):
+            try:
+                with self._lock:
+                    self._register() if is_recording else self._unregister()
+            except Exception as error:
+                note_failure(error)
+        return self._registration is not None and not is_recording  # another thread is in the function
 
     def _register(self) -> None:
         """Raises if a function in Python of somebody else's is there already, which this one would hide."""

@@ -13,7 +13,7 @@ from .._profiler import Profiler
 from ._capture import OPTIONS, Capture, export, warn
 from ._own_rows import OwnRows
 from ._rules import Rule
-from ._steps import remove_listener, step_listeners
+from ._steps import step_listeners
 
 
 class Escalation(Handle):
@@ -100,10 +100,10 @@ class Escalation(Handle):
 
     def _retire(self) -> None:
         """Stops listening to steps, and ends the background thread."""
-        remove_listener(self._profiler, self._on_step)
+        step_listeners(self._profiler).remove(self._on_step)
         self._wake_requests.put(False)
 
-    def _on_step(self, step: int, recorded: bool) -> None:
+    def _on_step(self, step: int, recorded: bool) -> bool:
         """Runs on the trainer's thread, at the begin of each step."""
         if self._capture is not None:
             stopped = self._capture.step()
@@ -118,6 +118,7 @@ class Escalation(Handle):
             self._start(step)
         elif recorded and step >= self._paused_until_step and self._wake_requests.empty():
             self._wake_requests.put(True)
+        return True  # a trace is of steps that are not recorded, too
 
     def _start(self, step: int) -> None:
         reason, self._reason = self._reason, None

@@ -12,28 +12,31 @@ import atexit
 import sys
 import threading
 import time
-import weakref
 from typing import Any, Callable
 
 _EXIT_TIMEOUT_S = 0.5  # some collectives never end
 _INTERVAL_S = 0.001
 
 
+_pending: set[int] = set()  # the callbacks that are not freed, by id()
+
+
 class FutureCallback:
     """A function of a future, for which the interpreter's exit waits. Thread-safe."""
 
+    __slots__ = ("_function",)
     used = False
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         FutureCallback.used = True
         self._function = function
-        _pending.add(self)
+        _pending.add(id(self))
+
+    def __del__(self) -> None:
+        _pending.discard(id(self))
 
     def __call__(self, future: Any) -> Any:
         return self._function(future)
-
-
-_pending: weakref.WeakSet[FutureCallback] = weakref.WeakSet()
 
 
 def _foreign_thread_runs() -> bool:

@@ -15,7 +15,7 @@ from .._profiler import Profiler
 from ._groups import resolve_group
 from ._own_rows import OwnRows, OwnSpan
 from ._pytorch import ProcessGroup, Tensor, dist, distributed_is_initialized, torch
-from ._steps import remove_listener, step_listeners
+from ._steps import step_listeners
 from ._summary import DEFAULT_PHASES, Measurement, Summary, summarize
 
 _FLUSH_TIMEOUT_S = 1.0
@@ -95,16 +95,16 @@ class Gather(Handle):
         step, or the others give up after the timeout."""
         if self._group is None:
             return
-        remove_listener(self._profiler, self._on_step)
+        step_listeners(self._profiler).remove(self._on_step)
         self._end_thread()
 
     def _end(self) -> None:
         self.close()
 
-    def _on_step(self, step: int, recorded: bool) -> None:
+    def _on_step(self, step: int, recorded: bool) -> bool:
         """Runs on the trainer's thread: counts steps, and wakes the background thread."""
         if not recorded or self.failure is not None:
-            return
+            return True
         self._recorded_steps += 1
         # One step late, so that the rows of the step before have had the time of a step to be written.
         if self._recorded_steps % self._every == 1 % self._every and self._recorded_steps > 1:
@@ -112,6 +112,7 @@ class Gather(Handle):
                 self._rounds.put_nowait(True)
             except queue.Full:
                 self._give_up(f"{_BACKLOG} rounds wait for a rank that does not answer")
+        return True  # a rank that is off records no step, and counts them too
 
     def _end_thread(self) -> None:
         """Ends the background thread after the rounds that wait already: the other ranks expect this one in them."""
@@ -151,7 +152,7 @@ class Gather(Handle):
     def _give_up(self, why: str) -> None:
         if self.failure is None:
             self.failure = why
-            remove_listener(self._profiler, self._on_step)
+            step_listeners(self._profiler).remove(self._on_step)
             self._end_thread()
             warnings.warn(f"cep: no more live summaries: {why}", RuntimeWarning, stacklevel=2)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-import weakref
 from threading import get_ident
 from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
@@ -22,7 +21,7 @@ from ._collectives import instrument_collectives
 from ._comm_span import end_done_spans
 from ._ddp import DDPGradientSync, time_reduction
 from ._device import follow_device_of
-from ._hooks import Hook, is_compiling
+from ._hooks import is_compiling, note_failure
 from ._memory import record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
 from ._phases import NotFinished, Phase
@@ -33,7 +32,7 @@ from ._pytorch import (
     patch_call,
     torch,
 )
-from ._steps import remove_listener, step_listeners
+from ._steps import step_listeners
 
 _is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
 
@@ -64,61 +63,73 @@ class _ForwardTimer:
         self._patches = Patches()
         self._calls_inside: dict[int, int] = {}  # by thread: open calls of the model inside its timed call
         self.sync: Optional[DDPGradientSync] = None
-        self.before: Optional[Callable[[], None]] = None  # called before each forward of a recorded step
+        self.before: Optional[Callable[[], None]] = None  # called before each forward
 
     def __bool__(self) -> bool:
         """Whether a forward is open."""
         return bool(self._forward) or bool(self._forward_no_grad)
 
-    def attach(self) -> list[Removal]:
+    def attach(self) -> Removal:
         # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
-        return [patch_call(self._model, self._around, self._patches)]
+        return patch_call(self._model, self._around, self._patches)
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        begin, end = Hook(self._begin), Hook(self._end)
-
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return original(*args, **kwargs)
-            begin(self._model, args)
-            output = None
+            if self.before is not None:
+                self.before()
+            if not self._recording and not self or not self._begin_safely():
+                return original(*args, **kwargs)
             try:
                 output = original(*args, **kwargs)
-            finally:
-                end(self._model, args, output)
+            except BaseException as error:
+                self._end_safely(None, type(error))
+                raise
+            self._end_safely(output, None)
             return output
 
         return call
 
-    def _begin(self, module: Module, args: Any) -> None:
-        if self.before is not None:
-            self.before()
-        if not self._recording and not self or self._backward.is_running():
-            return
-        thread = get_ident()
-        if self._forward.is_open(thread) or self._forward_no_grad.is_open(thread):
-            if _is_inside_itself(module):
-                self._calls_inside[thread] = self._calls_inside.get(thread, 0) + 1
-                return
-            self.abandon()
-        if self._recording:
-            (self._forward if _is_grad_enabled() else self._forward_no_grad).begin(thread)
+    def _begin_safely(self) -> bool:
+        try:
+            return self._begin()
+        except Exception as error:
+            note_failure(error)
+            return False
 
-    def _end(self, module: Module, args: Any, output: Any) -> None:
-        if not self:
-            return
+    def _end_safely(self, output: Any, error: Optional[type[BaseException]]) -> None:
+        try:
+            self._end(output, error)
+        except Exception as failure:
+            note_failure(failure)
+
+    def _begin(self) -> bool:
+        """Returns whether _end() has to follow."""
+        if self._backward.is_running():
+            return False
+        thread = get_ident()
+        if self and (self._forward.is_open(thread) or self._forward_no_grad.is_open(thread)):
+            if _is_inside_itself(self._model):
+                self._calls_inside[thread] = self._calls_inside.get(thread, 0) + 1
+                return True
+            self.abandon()
+        if not self._recording:
+            return False
+        (self._forward if _is_grad_enabled() else self._forward_no_grad).begin(thread)
+        return True
+
+    def _end(self, output: Any, error: Optional[type[BaseException]]) -> None:
         thread = get_ident()
         if thread in self._calls_inside:
             self._calls_inside[thread] -= 1
             if self._calls_inside[thread] == 0:
                 del self._calls_inside[thread]
-            return
-        # After a forward that raised, the hook is called without an output while the exception is handled.
-        error = sys.exc_info()[0] if output is None else None
-        self._forward_no_grad.end(thread, error)
-        if self._forward.is_open(thread):
+        elif self._forward.is_open(thread):
             self._forward.end(thread, error)
             self._backward.watch(output, self.sync if self.sync is not None and self.sync.is_due() else None)
+        else:
+            self._forward_no_grad.end(thread, error)
 
     def abandon(self) -> None:
         """Ends a forward of this thread as not finished: if it is open when the next phase begins, it has raised."""
@@ -146,6 +157,7 @@ class Instrumentation(Removable):
         self._timer = OptimizerTimer(profiler, self._optimizer, self._abandon_unfinished, self._after_optimizer)
         self._optimizers: list[Optimizer] = []
         self._hooks: list[Removal] = []  # of the recorded step
+        self._unhook_forward: Optional[Removal] = None
         self.is_attached = False
         """Whether the hooks are on."""
 
@@ -160,7 +172,7 @@ class Instrumentation(Removable):
         self._on_step()
 
     def _stop(self) -> None:
-        remove_listener(self._profiler, self._on_step)
+        step_listeners(self._profiler).remove(self._on_step)
         with contextlib.suppress(ValueError):  # close() has removed it already, to call it
             self._profiler._at_close.remove(self.remove)
         self._abandon_unfinished()
@@ -168,42 +180,40 @@ class Instrumentation(Removable):
         self._backward.unwatch()
         undo_all(self._hooks)
         self.is_attached = False
+        self.announce_forwards(None)
 
-    def _on_step(self, step: int = 0, recorded: bool = False) -> None:
-        """Puts the hooks on for a recorded step, and takes them off for another."""
-        if bool(self._recording) is self.is_attached:
-            return
-        if not self.is_attached:
+    def _on_step(self, step: int = 0, recorded: bool = False) -> bool:
+        """Puts the hooks on for a recorded step, and takes them off for another. Returns whether they are still to go."""
+        is_recording = bool(self._recording)
+        if is_recording and not self.is_attached:
             self.is_attached = True
-            if self._forward is not None:
-                self._hooks += self._forward.attach()
             for optimizer in self._optimizers:
                 self._hooks += self._timer.attach(optimizer)
-        elif not self._optimizer and not self._forward:  # no phase is open, of another thread
-            self.is_attached = False
+            self._follow_forward()
+        elif self.is_attached and not is_recording and not self._optimizer and not self._forward:
+            self.is_attached = False  # no phase is open, of another thread
             undo_all(self._hooks)
+            self._follow_forward()
+        return self.is_attached and not is_recording
 
-    def call_before_forward(self, model: Module, function: Callable[[], None]) -> Removal:
-        """Has a function called before each call of the model, recorded or not. It may begin the next step, and so it may
-        be called twice: by what times the forward, and by what stands around the call on other steps."""
+    def _follow_forward(self) -> None:
+        """The model's call is replaced on recorded steps, and while each call is announced."""
+        forward = self._forward
+        if forward is None:
+            return
+        is_wanted = self.is_attached or forward.before is not None
+        if is_wanted and self._unhook_forward is None:
+            self._unhook_forward = forward.attach()
+        elif not is_wanted and self._unhook_forward is not None:
+            unhook, self._unhook_forward = self._unhook_forward, None
+            unhook()
+
+    def announce_forwards(self, function: Optional[Callable[[], None]]) -> None:
+        """Has a function called before each call of the model, recorded or not; it may begin the next step. None: no more.
+        The function must not raise."""
         if self._forward is not None:
             self._forward.before = function
-        reference = weakref.ref(model)
-
-        def around(original: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                if is_compiling():
-                    return original(*args, **kwargs)
-                was_attached = self.is_attached
-                function()
-                called: Any = reference()
-                if self.is_attached and not was_attached and called is not None:
-                    return called(*args, **kwargs)  # what times the forward has come only now
-                return original(*args, **kwargs)
-
-            return call
-
-        return patch_call(model, around)
+            self._follow_forward()
 
     def _abandon_unfinished(self) -> None:
         """Ends an open forward and an open backward as not finished: both are over when an optimizer steps."""
@@ -258,7 +268,7 @@ def instrument(
     With gradient accumulation a step has several spans of a name (``seq``). The recomputation of activation
     checkpointing is part of the backward. A phase that raises is marked (``error``).
 
-    On a step that is not recorded, the model and the optimizers have no hook, and all of this costs less than 1 µs. The
+    On a step that is not recorded, the model and the optimizers have no hook, and ``profiler.step()`` does no more. The
     hooks never synchronise, never raise (failures are counted, and the first is a warning), and never keep a graph or a
     tensor alive. Copies of the model, deep or pickled, are not instrumented. If the profiler is off, there are no
     hooks.
@@ -266,8 +276,7 @@ def instrument(
     A model or optimizer that is instrumented already, by another call or by an integration, is not timed twice: a message
     tells of it.
 
-    The hooks are turned on and off by ``profiler.step()``. Look it up at each call: a reference to the method that was
-    taken before instrument() does not turn them on.
+    The hooks are turned on and off by ``profiler.step()``.
 
     Args:
         model: The module that the loop calls: the DDP or FSDP wrapper, if there is one. Call instrument() after

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls listeners at each step of a profiler."""
+"""Calls listeners at the steps of a profiler."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Callable, Optional
 
 from .._profiler import Profiler
 
-Listener = Callable[[int, bool], None]
-"""Called with the step that begins, and whether the sampling records it (on a rank that is off: would record it)."""
+Listener = Callable[[int, bool], Optional[bool]]
+"""Called with the step that begins, and whether the sampling records it (on a rank that is off: would record it). Returns
+whether it has to be called at the next step too, whatever step that is."""
 
 
 class StepListeners:
-    """Replaces a profiler's step() by itself: it calls the original, and then the listeners.
+    """Called by the step() of a profiler, at each step that is recorded and at the one after it; at other steps only if a
+    listener asks for that, so that they cost nothing.
 
     Listeners are called on the thread that called step(). Thread-safe.
     """
@@ -21,38 +23,34 @@ class StepListeners:
     def __init__(self, profiler: Profiler) -> None:
         self._records = profiler._sampling.records
         self._profiler = profiler
-        self._step = type(profiler).step
         self._listeners: tuple[Listener, ...] = ()
         self._lock = threading.Lock()
-        profiler.__dict__["step"] = self
 
-    def __call__(self, step: Optional[int] = None) -> None:
-        self._step(self._profiler, step)
+    def __call__(self) -> None:
         number = self._profiler._step
         recorded = self._records(number)
+        wants_steps = False
         for listener in self._listeners:
-            listener(number, recorded)
+            if listener(number, recorded):
+                wants_steps = True
+        self._profiler._wants_steps = wants_steps
 
     def add(self, listener: Listener) -> None:
         with self._lock:
             self._listeners = (*self._listeners, listener)
+            self._profiler._wants_steps, self._profiler._on_step = True, self
 
     def remove(self, listener: Listener) -> None:
-        """Removes a listener. After the last one, the profiler has its own step() again."""
+        """Removes a listener, if it is one."""
         with self._lock:
             self._listeners = tuple(other for other in self._listeners if other != listener)
-            if not self._listeners and self._profiler.__dict__.get("step") is self:
-                del self._profiler.__dict__["step"]
+            if not self._listeners and self._profiler._on_step is self:
+                self._profiler._on_step = None
 
 
 def step_listeners(profiler: Profiler) -> StepListeners:
     """The listeners of a profiler, made at the first call."""
-    listeners = profiler.__dict__.get("step")
-    return listeners if isinstance(listeners, StepListeners) else StepListeners(profiler)
-
-
-def remove_listener(profiler: Profiler, listener: Listener) -> None:
-    """Removes a listener, if it is one."""
-    listeners = profiler.__dict__.get("step")
-    if isinstance(listeners, StepListeners):
-        listeners.remove(listener)
+    listeners: StepListeners = profiler.__dict__.get("_step_listeners") or profiler.__dict__.setdefault(
+        "_step_listeners", StepListeners(profiler)
+    )
+    return listeners

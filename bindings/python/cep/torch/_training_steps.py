@@ -62,6 +62,11 @@ class TrainingSteps:
         self.is_under_way = True
         self._span.begin()
 
+    def skip(self) -> None:
+        """Ends a step and begins the next one, neither of which is recorded."""
+        self.next_step += 1
+        self.profiler.step(self.next_step)
+
     def end(self) -> None:
         """Ends the step, if it has begun."""
         if self.is_under_way:
@@ -75,7 +80,3 @@ class TrainingSteps:
             self.is_under_way = False
             self._span.abandon()
             self.next_step += 1
-
-    def is_done(self, steps_done: int) -> bool:
-        """Whether the current step is done, for a framework that counts ``steps_done`` steps as done."""
-        return self.is_under_way and self.next_step < steps_done
