@@ -83,15 +83,14 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         self._prepare(trainer.global_step)
 
     def _prepare(self, step: int) -> None:
-        """For the step that comes next. If it is not recorded, all that is left is a look at its end."""
+        """For the step that comes next."""
         assert self._steps is not None and self._actions is not None
         self._steps.next_step = step
         if self._steps.profiler._sampling.records(step):
             self._actions.attach()
             self._turn_hooks_off(_UNUSED)
-        elif self._actions.are_attached or not self._hooks_off:
+        else:
             self._actions.detach()
-            self._turn_hooks_off((*_UNUSED, *_OF_RECORDED))
 
     def _turn_hooks_off(self, names: tuple[str, ...]) -> None:
         """Lightning passes over what it cannot call. Each hook that does nothing would cost a step 4 µs."""
@@ -103,8 +102,13 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         self.__dict__.update(dict.fromkeys(self._hooks_off))
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if self._steps is not None and self._actions is not None and self._actions.are_attached:
+        if self._steps is None or self._actions is None:
+            return
+        if self._actions.are_attached:
             self._steps.begin(trainer.global_step)
+        else:  # from here to the next recorded step, all that is left is a look at the end of each
+            self._steps.profiler.step(self._steps.next_step)
+            self._turn_hooks_off((*_UNUSED, *_OF_RECORDED))
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
         if self._backward is not None and self._steps is not None and self._steps.profiler.recording:
