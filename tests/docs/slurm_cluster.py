@@ -32,6 +32,7 @@ SelectTypeParameters=CR_Core
 GresTypes=gpu
 ReturnToService=2
 KillWait=2
+SchedulerParameters=batch_sched_delay=0,sched_interval=2
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 NODE = "NodeName={name} NodeHostname=localhost NodeAddr={address} Port={port} CPUs=8 Gres=gpu:2\n"
