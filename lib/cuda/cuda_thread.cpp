@@ -129,9 +129,10 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
     const Context* const only = state_.only_context();
     if (only == nullptr || driver_->ctx_push_current(only->handle()) != result::success)
         return fall_back(HostFallback::no_context);
-    const DeviceStamp made = stamp(stream, now_ns);
-    CUcontext popped = nullptr;
-    (void)driver_->ctx_pop_current(&popped);
+    CUcontext current = nullptr;
+    const bool is_current = driver_->ctx_get_current(&current) == result::success && current == only->handle();
+    const DeviceStamp made = is_current ? stamp(stream, now_ns) : fall_back(HostFallback::no_context);
+    (void)driver_->ctx_pop_current(&current);
     return made;
 }
 
