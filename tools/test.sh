@@ -30,7 +30,6 @@ ensure_packages $BUILD_PACKAGES $TEST_PACKAGES
 ensure_cargo
 ensure_julia
 ensure_promtool
-ensure_page_packages
 ensure_node_packages tests/cli/duckdb "its tests are skipped"
 ensure_test_python
 if $all; then

@@ -42,7 +42,6 @@ esac
 ensure_packages $BUILD_PACKAGES $WHEEL_PACKAGES
 # shellcheck disable=SC2086
 [ "$machine" = "$own_machine" ] || ensure_packages $WHEEL_AARCH64_PACKAGES
-ensure_page_packages
 python=$(find_python pip)
 cache=$PWD/.cache/wheel/$machine
 source=$PWD
@@ -66,7 +65,6 @@ unpack_source_archive() {
     "$python" -B -c "import sys; sys.path.insert(0, 'bindings/python/build_backend'); import backend
 backend.build_sdist('dist')"
     tar -xf dist/cep-*.tar.gz -C "$1" --strip-components=1
-    [ ! -d tools/report/page/node_modules ] || cp -R tools/report/page/node_modules "$1/tools/report/page/"
 }
 
 # try_with_old_library WHEEL: runs the command on the C library that it was linked against.

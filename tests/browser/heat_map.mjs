@@ -6,42 +6,39 @@ export class HeatMapUser {
   constructor(page) {
     this.page = page;
     this.section = page.locator("#heat");
-    this.canvas = this.section.locator("canvas.cep-heat");
+    this.plot = this.section.locator("#heat-plot > .frame");
+    this.picture = this.section.locator("svg[tabindex]");
   }
 
   /** Chooses, and waits until the picture is drawn anew. */
   async choose(label, text) {
-    const root = this.section.locator(".cep-live");
-    const before = await root.getAttribute("data-drawn");
     await this.section.getByLabel(label, { exact: true }).selectOption({ label: text });
-    await this.page.waitForFunction(
-      ([element, old]) => element.dataset.drawn !== old,
-      [await root.elementHandle(), before],
-    );
+    await this.section.locator("svg[aria-busy=false]").waitFor();
   }
 
   options(label) {
     return this.section.getByLabel(label, { exact: true }).locator("option").allTextContents();
   }
 
+  /** A place of the plot (0 to 1) in the window. */
   async point(x, y) {
-    await this.canvas.scrollIntoViewIfNeeded();
-    const box = await this.canvas.boundingBox();
+    await this.plot.scrollIntoViewIfNeeded();
+    const box = await this.plot.boundingBox();
     return [box.x + x * box.width, box.y + y * box.height];
   }
 
-  /** The tooltip at a place of the canvas (0 to 1): {lines, value, rank, step}. */
   async hover(x, y) {
     await this.page.mouse.move(...(await this.point(x, y)));
-    return this.read(await this.page.locator(".cep-tooltip").locator("strong, span").allTextContents());
+    return this.read();
   }
 
-  read(lines) {
-    const text = lines.join("\n");
-    const found = /(?:^|\n)(?:≈ )?([\d.,]+) (µs|ms|s|×)/.exec(text);
-    const factor = { µs: 0.001, ms: 1, s: 1000, "×": 1 };
+  /** What is shown beside the pointer: {text, value, rank, step}. */
+  async read() {
+    const text = (await this.page.locator("#tip").textContent()).replaceAll("\u00a0", " ");
+    const found = /^[≈≤] ([\d.,]+) (µs|ms|s)/.exec(text);
+    const factor = { µs: 0.001, ms: 1, s: 1000 };
     return {
-      lines,
+      text,
       value: found ? Number(found[1].replaceAll(",", "")) * factor[found[2]] : NaN,
       rank: Number(/rank (\d+)/.exec(text)?.[1] ?? NaN),
       step: Number(/step (\d+)/.exec(text)?.[1] ?? NaN),
@@ -61,16 +58,11 @@ export class HeatMapUser {
 
   /** What part of the job is shown, in words. */
   where() {
-    return this.section.locator(".cep-where").textContent();
+    return this.section.locator(".where").textContent();
   }
 
-  /** What is read out, once it is another text than `before`. */
-  async announced(before = "") {
-    const line = this.section.locator("[aria-live]");
-    await this.page.waitForFunction(
-      ([element, old]) => element.textContent !== "" && element.textContent !== old,
-      [await line.elementHandle(), before],
-    );
-    return line.textContent();
+  /** What is read out. */
+  said() {
+    return this.section.locator("[aria-live]").textContent();
   }
 }

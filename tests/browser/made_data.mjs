@@ -1,102 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data for the page of `cep report` as the command would write it (tools/report/page/DATA.md), for a job too large to
-// simulate in a test: each value is a function of rank and step, so that a test knows what it must see.
+// Data of a page as the command writes it (tools/report/data.hpp), for a job too large to simulate in a test: 16,384 ranks and
+// 1,000 steps, with one slow rank.
 import { deflateSync } from "node:zlib";
 
+const [RANKS, ROWS, STEPS] = [16384, 512, 1000];
 export const SLOW_RANK = 12345;
-const PHASES = [
-  ["step", "step", 0],
-  ["forward", "compute", 1],
-  ["backward", "compute", 2],
-];
-const USUAL_MS = [100, 30, 60];
 
-/** A job's own work: a little noise, one rank that is slow in the second half. */
-export function workOf(rank, step, phase) {
-  const noise = ((Math.imul(rank * 1009 + step * 9176 + phase * 31, 2654435761) >>> 16) % 1000) / 1000;
-  const slow = rank === SLOW_RANK && step >= 500 ? 1.5 : 1;
-  return USUAL_MS[phase] * slow * (0.98 + 0.04 * noise);
+function noise(row, step) {
+  return (Math.imul(row * 1009 + step * 9176, 2654435761) >>> 16) % 100;
 }
 
-function codes(rows, columns, low, high, valueOf) {
-  const bytes = new Uint8Array(rows * columns);
-  const factor = 254 / Math.log(high / low);
-  for (let row = 0; row < rows; row += 1) {
-    for (let column = 0; column < columns; column += 1) {
-      const value = valueOf(row, column);
-      const code = 1 + Math.round(factor * Math.log(Math.max(low, value) / low));
-      bytes[row * columns + column] = Math.min(255, code);
-    }
-  }
-  return bytes;
+/** Codes of the slow rank, which is slow in the second half, and of bins of the others. */
+function layer(phase, hasNoise) {
+  const codes = new Uint8Array(ROWS * STEPS);
+  for (let row = 0; row < ROWS; row += 1)
+    for (let step = 0; step < STEPS; step += 1)
+      codes[row * STEPS + step] = row === 0 && step >= STEPS / 2 ? 250 : 1 + hasNoise * noise(row, step);
+  const data = deflateSync(codes, { level: 1 }).toString("base64");
+  return { phase, measure: "as recorded", title: `${phase}, as recorded`, low: 10, high: 100, range: [1, 100], data };
 }
 
-function block(rows, columns, low, high, valueOf) {
-  const data = deflateSync(codes(rows, columns, low, high, valueOf), { level: 1 }).toString("base64");
-  return { rows, columns, bits: 8, low, high, encoding: "deflate", data };
-}
-
-function bins(count, width) {
-  const first = Array.from({ length: Math.ceil(count / width) }, (_, index) => index * width);
-  return { first, last: first.map((from) => Math.min(count, from + width) - 1) };
-}
-
-/** The overview of `ranks` in bins, and the slow rank's host in full. */
-function layer(phase, ranks, steps, width, detail) {
-  const usual = USUAL_MS[phase];
-  const [low, high] = [usual * 0.5, usual * 2];
-  const largest = (row, step) => {
-    let found = 0;
-    for (let rank = row * width; rank < Math.min(ranks, (row + 1) * width); rank += 1)
-      found = Math.max(found, workOf(rank, step, phase));
-    return found;
-  };
+/** Of the page's own data, all but the colours is replaced. */
+export function makeLargeData(data) {
+  const width = Math.ceil(RANKS / (ROWS - 1));
+  const rank = Array.from({ length: ROWS }, (_, row) => (row ? (row - 1) * width : SLOW_RANK));
+  const label = rank.map((first, row) => (row ? `${first}–${first + width - 1}` : String(first)));
+  const steps = Array.from({ length: STEPS }, (_, step) => step);
   return {
-    phase,
-    measure: "own",
-    unit: "ms",
-    scale: { kind: "log", low: usual * 0.75, high: usual * 1.5 },
-    by_rank: block(ranks, 1, low, high, (rank) => workOf(rank, 750, phase)),
-    levels: [
-      { ranks: 0, steps: 0, block: block(Math.ceil(ranks / width), steps, low, high, largest) },
-      {
-        ranks: 1,
-        steps: 0,
-        block: block(detail.length, steps, low, high, (row, step) => workOf(detail[row], step, phase)),
-      },
-    ],
-  };
-}
-
-export function makeLargeData({ ranks = 16384, steps = 1000 } = {}) {
-  const everyRank = Array.from({ length: ranks }, (_, rank) => rank);
-  const width = Math.ceil(ranks / 512);
-  const detail = everyRank.filter((rank) => rank >> 3 === SLOW_RANK >> 3);
-  return {
-    schema: "cep.report/1",
-    colors: { sequential: ["#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838"] },
-    left_out: [],
-    ranks: {
-      rank: everyRank,
-      host: everyRank.map((rank) => rank >> 3),
-      role: everyRank.map(() => 0),
-      slowness: everyRank.map((rank) => workOf(rank, 750, 0) - USUAL_MS[0]),
+    ...data,
+    rows: {
+      label,
+      who: label.map((text, row) => (row ? `ranks ${text}` : `rank ${text}`)),
+      rank,
+      host: rank.map((one) => one >> 3),
+      blamed: rank.map((_, row) => Number(row === 0)),
     },
-    hosts: Array.from({ length: Math.ceil(ranks / 8) }, (_, host) => `node${host}`),
-    roles: ["all ranks"],
-    blamed: [{ rank: SLOW_RANK, phase: "forward", first_step: 500, last_step: steps - 1 }],
-    phases: PHASES.map(([name, kind, color]) => ({ name, kind, color })),
-    step_bins: [bins(steps, 1)],
-    rank_bins: [bins(ranks, width), { first: detail, last: detail }],
-    layers: PHASES.map((_, phase) => layer(phase, ranks, steps, width, detail)),
+    steps: { first: steps, last: steps },
+    layers: [layer("step", 0), ...Array.from({ length: 12 }, (_, i) => layer(`phase ${i}`, 1))],
   };
 }
 
 /** A page of the command with other data. */
-export function withData(html, data) {
-  const text = JSON.stringify(data).replaceAll("<", "\\u003c");
-  const pattern = /(<script type="application\/json" id="cep-data">)[^]*?(<\/script>)/;
+export function withData(html, change) {
+  const pattern = /(<script type="application\/json" id="cep-data">)([^]*?)(<\/script>)/;
   if (!pattern.test(html)) throw new Error("the page has no data to replace");
-  return html.replace(pattern, (_, begin, end) => begin + text + end);
+  return html.replace(pattern, (_, begin, data, end) => begin + JSON.stringify(change(JSON.parse(data))) + end);
 }

@@ -55,7 +55,7 @@ const RECORDINGS = {
   production: join(DATA, "published/slow_worker.jsonl.zst"),
 };
 const README = "readme"; // docs/report.png
-const SIZES = { wide: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } };
+const SIZES = { wide: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
 
 /** Makes the job once, its report each time. */
 function jobOf(folder, situation) {

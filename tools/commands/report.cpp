@@ -17,8 +17,6 @@
 #include "commands/compare_facts.hpp"
 #include "commands/options.hpp"
 #include "model/job.hpp"
-#include "read/read_run.hpp"
-#include "report/page_text.hpp"
 #include "report/report.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
@@ -38,21 +36,6 @@ bool has_comm(const Job& job) {
 bool reads_standard_input(const InputSet& set) {
     return std::any_of(set.files.begin(), set.files.end(),
                        [](const InputFile& file) { return file.is_standard_input(); });
-}
-
-/// Where the job does not keep all samples, the durations of the rows themselves. Binds the columns of the view to
-/// those that there is room for.
-std::optional<report::RowHeat> read_again(const Job& job, const InputSet& set, const InputOptions& input,
-                                          report::JobView& view) {
-    if (!can_be_read_twice(set) || job.choice.keeps_all()) return std::nullopt;
-    view.steps = report::RowHeat::columns_for(view);
-    report::RowHeat rows(view);
-    RunSelection selection = job.selection;
-    read_run(
-        set, input.reading(), selection, [] {},
-        [&](const InputFile&, std::size_t) { return std::make_unique<report::FileHeat>(rows, job.filter); },
-        [&](report::FileHeat&& heat, FileReport&&) { heat.merge_into(rows); });
-    return rows;
 }
 
 /// Why own work and waiting of ranks are not looked at; "" where they are.
@@ -76,9 +59,6 @@ void say_result(const report::Report& report, const std::string& out, std::uint6
     say("cep report: {}: {} (at most {})\n", out.empty() || out == "-" ? "standard output" : "wrote " + out,
         format_bytes(static_cast<double>(report.html.size())), format_bytes(static_cast<double>(max_bytes)));
     for (const std::string& sentence : report.left_out) say("cep report: {}\n", sentence);
-    if (!report.has_script)
-        say("cep report: the page has static pictures only{}\n",
-            report::page_script().text.empty() ? ": this cep was built without npm, which makes its script" : "");
 }
 
 struct ReportCommand {
@@ -164,11 +144,9 @@ struct ReportCommand {
             // The page has room for more steps than a verdict needs.
             if (table.steps.size() < table.all_steps)
                 table = find_job_time(job, {peak_flops, threads, report::most_table_cells}).table;
-            report::add_derived_step(table, view);
+            report::use_table(table, view);
             inputs.table = &table;
         }
-        const std::optional<report::RowHeat> rows = read_again(job, set, input, view);
-        inputs.rows = rows ? &*rows : nullptr;
         std::optional<comm::CommReport> comm;
         if (has_comm(job)) comm = comm::make_report(job, {});
         inputs.comm = comm ? &*comm : nullptr;

@@ -9,7 +9,6 @@
 #include "report/plot.hpp"
 #include "report/sections.hpp"
 #include "show/html.hpp"
-#include "stats/robust.hpp"
 
 namespace cep::report {
 namespace {
@@ -17,6 +16,10 @@ namespace {
 using tool::Cell;
 using tool::format_duration_ms;
 using tool::format_integer;
+
+double typical(std::vector<double> ms) {
+    return nearest_quantile(ms, 0.5);
+}
 
 double largest(const std::vector<double>& values) {
     double most = 0;
@@ -31,19 +34,10 @@ std::optional<double> x_of_step(const Plot& plot, const Bins& steps, std::int64_
     return plot.middle_of(static_cast<std::size_t>(found - steps.last.begin()), steps.size());
 }
 
-/// Every so many columns, and of those left out the largest maximum.
-std::vector<Point> points_of(const Plot& plot, const std::vector<double>& values, const Axis& y, bool keeps_max) {
-    constexpr std::size_t most = 250;
-    const std::size_t every = std::max<std::size_t>(1, (values.size() + most - 1) / most);
+std::vector<Point> points_of(const Plot& plot, const std::vector<double>& values, const Axis& y) {
     std::vector<Point> points;
-    for (std::size_t first = 0; first < values.size(); first += every) {
-        const std::size_t end = std::min(first + every, values.size());
-        std::vector<double> some;
-        for (std::size_t i = first; i < end; ++i)
-            if (!std::isnan(values[i])) some.push_back(values[i]);
-        const double value = some.empty() ? NAN : keeps_max ? largest(some) : tool::median_of(some);
-        points.emplace_back(plot.middle_of(first + (end - first) / 2, values.size()), y(y.clip(value)));
-    }
+    for (std::size_t i = 0; i < values.size(); ++i)
+        points.emplace_back(plot.middle_of(i, values.size()), y(y.clip(values[i])));
     return points;
 }
 
@@ -62,14 +56,13 @@ void draw_events(Svg& svg, const Plot& plot, const Bins& steps, const tool::Job&
 
 void draw_band(Svg& svg, const Plot& plot, const Band& band, const PhaseView& phase) {
     constexpr double tallest = 3;  // times the median: what is longer touches the top
-    const double median = tool::median_of(band.p50_ms);
+    const double median = typical(band.p50_ms);
     const double most = std::min(largest(band.max_ms), tallest * std::max(median, largest(band.p50_ms) / tallest));
     const Axis y(0, most > 0 ? 1.08 * most : 1, plot.bottom, plot.top);
     draw_values_at_left(svg, plot, y, 3, tick_ms);
-    const std::string style = phase.kind == schema::Kind::step ? "step" : fmt::format("c{}", phase.color);
-    svg.band("band " + style, points_of(plot, band.p90_ms, y, false), points_of(plot, band.p10_ms, y, false));
-    svg.path("max", points_of(plot, band.max_ms, y, true));
-    svg.path("median line-" + style, points_of(plot, band.p50_ms, y, false));
+    svg.band("band " + phase.color(), points_of(plot, band.p90_ms, y), points_of(plot, band.p10_ms, y));
+    svg.path("max", points_of(plot, band.max_ms, y));
+    svg.path("median " + phase.color(), points_of(plot, band.p50_ms, y));
     svg.text("title", {plot.left, plot.top - 6}, Anchor::start,
              fmt::format("{}: median {}", shorten(phase.name, 60), format_duration_ms(median)));
 }
@@ -81,7 +74,7 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
     const double whole = 30 + static_cast<double>(count) * (height + gap) + 24;
     Plot plot{.left = 76, .right = picture_width - 20};
     Svg svg(
-        "bands", picture_width, whole, "Time of each phase over the steps",
+        "bands-map", picture_width, whole, "Time of each phase over the steps",
         "For each phase the median rank as a line, the range from the tenth to the ninetieth percentile of the ranks "
         "as a band, and the slowest rank as a thin line. Dashed vertical lines are lasting changes, ticks at the top "
         "are "
@@ -89,8 +82,11 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
     for (std::size_t i = 0; i < count; ++i) {
         plot.top = 30 + static_cast<double>(i) * (height + gap);
         plot.bottom = plot.top + height;
+        svg.group(fmt::format("band-{}", i), plot.box());
+        svg.rect("under", plot.left, plot.top, plot.width(), height);
         draw_band(svg, plot, heat.bands[i], view.phases[heat.bands[i].phase]);
         draw_events(svg, plot, heat.band_steps, job, verdict);
+        svg.end_group();
     }
     draw_column_numbers(svg, plot, whole - 30, heat.band_steps.first);
     svg.text("axis", {plot.middle(), whole - 10}, Anchor::middle, "step");
@@ -100,7 +96,7 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
     if (heat.bands.size() > count)
         caption += fmt::format(" Only in the table: {} with less time.",
                                tool::format_plural(heat.bands.size() - count, "phase"));
-    return {svg.finish(), caption};
+    return {svg.finish(), caption, true};
 }
 
 tool::Table band_table(const JobView& view, const HeatMap& heat) {
@@ -117,11 +113,9 @@ tool::Table band_table(const JobView& view, const HeatMap& heat) {
         });
         if (found == band.max_ms.end() || std::isnan(*found)) continue;
         const auto column = static_cast<std::size_t>(found - band.max_ms.begin());
-        const auto typical = [](const std::vector<double>& ms) {
-            return Cell::words(format_duration_ms(tool::median_of(ms)));
-        };
-        table.add({Cell::text_of(view.phases[band.phase].name), typical(band.p10_ms), typical(band.p50_ms),
-                   typical(band.p90_ms), Cell::words(format_duration_ms(*found)),
+        const auto words = [](const std::vector<double>& ms) { return Cell::words(format_duration_ms(typical(ms))); };
+        table.add({Cell::text_of(view.phases[band.phase].name), words(band.p10_ms), words(band.p50_ms),
+                   words(band.p90_ms), Cell::words(format_duration_ms(*found)),
                    Cell::words(fmt::format("{}, {}", view.name_rank(band.max_rank[column]),
                                            name_steps(heat.band_steps.first[column], heat.band_steps.last[column])))});
     }
@@ -145,6 +139,7 @@ Section bands_section(const JobView& view, const HeatMap& heat, const tool::Job&
     const std::string heading = "Phases over steps";
     if (heat.bands.empty() || view.steps.first.empty())
         return Section::without("bands", heading, "No durations by step are known.");
+    if (heat.band_steps.size() < 2) return Section::without("bands", heading, "There is only one step.");
     return {"bands",
             heading,
             "A step up that stays is a change of the whole job; a thin line far above its band is one slow rank; a "

@@ -44,7 +44,7 @@ struct Range {
     }
 };
 
-void draw_model(Svg& svg, const CommModel& model, int color, const Axis& x, const Axis& y) {
+void draw_model(Svg& svg, const CommModel& model, const std::string& color, const Axis& x, const Axis& y) {
     if (model.fit) {
         std::vector<Point> line;
         for (int i = 0; i <= 40; ++i) {
@@ -55,15 +55,14 @@ void draw_model(Svg& svg, const CommModel& model, int color, const Axis& x, cons
             const double ms = model.fit->time_ms(bytes);
             line.emplace_back(x(bytes), ms >= y.low() ? y(y.clip(ms)) : NAN);
         }
-        svg.path(fmt::format("median line-c{}", color), line);
+        svg.path("median " + color, line);
     }
     constexpr std::size_t most = 64;
     const std::size_t every = std::max<std::size_t>(1, model.sizes.size() / most);
     for (std::size_t i = 0; i < model.sizes.size(); i += every) {
         const SizeReport& size = model.sizes[i];
         if (size.point.bytes <= 0 || !(size.point.transfer_ms > 0)) continue;
-        svg.circle(fmt::format("part c{}", color),
-                   {x(static_cast<double>(size.point.bytes)), y(size.point.transfer_ms)}, 4.5,
+        svg.circle("part " + color, {x(static_cast<double>(size.point.bytes)), y(size.point.transfer_ms)}, 4.5,
                    fmt::format("{}: {} in {}", name_of(model), format_bytes(static_cast<double>(size.point.bytes)),
                                format_duration_ms(size.point.transfer_ms)));
     }
@@ -81,7 +80,7 @@ Figure draw(const std::vector<const CommModel*>& models) {
     const Plot plot{.left = 90, .right = picture_width - 250, .top = 30, .bottom = 330};
     const Axis x(bytes.low / 1.5, bytes.high * 1.5, plot.left, plot.right, true);
     const Axis y(ms.low / 1.6, ms.high * 1.6, plot.bottom, plot.top, true);
-    Svg svg("comm", picture_width, plot.bottom + 50, "Time of a transfer against its size",
+    Svg svg("comm-fit", picture_width, plot.bottom + 50, "Time of a transfer against its size",
             "Sizes from left to right and times from bottom to top, both on logarithmic scales; a dot for each size, a "
             "line "
             "for each fit of latency and bandwidth.");
@@ -91,16 +90,17 @@ Figure draw(const std::vector<const CommModel*>& models) {
     svg.text("axis", {plot.left, 18}, Anchor::start, "transfer, without waiting");
     svg.text("axis", {plot.middle(), plot.bottom + 40}, Anchor::middle, "bytes");
     for (std::size_t i = 0; i < models.size(); ++i) {
-        draw_model(svg, *models[i], static_cast<int>(i), x, y);
+        const std::string color = color_of(schema::Kind::comm, models[i]->name + models[i]->group_label());
+        draw_model(svg, *models[i], color, x, y);
         const double at = 40 + 44 * static_cast<double>(i);
-        svg.rect(fmt::format("part c{}", i), plot.right + 16, at, 12, 12);
+        svg.rect("part " + color, plot.right + 16, at, 12, 12);
         svg.text("label", {plot.right + 34, at + 10}, Anchor::start, shorten(name_of(*models[i]), 30));
         if (const auto& fit = models[i]->fit)
             svg.text("tick", {plot.right + 34, at + 26}, Anchor::start,
                      fmt::format("α {:.1f} µs{}", fit->alpha_us,
                                  fit->beta_gb_per_s ? fmt::format(", β {:.3g} GB/s", *fit->beta_gb_per_s) : ""));
     }
-    return {svg.finish(), ""};
+    return {svg.finish(), "", true};
 }
 
 tool::Table model_table(const comm::CommReport& report) {
@@ -145,7 +145,11 @@ Section comm_section(const comm::CommReport* report, const std::string& why) {
         {},
         {},
         model_table(*report).html(40)};
-    if (models.empty()) {
+    std::size_t dots = 0;
+    for (const CommModel* const model : models) dots += model->sizes.size();
+    if (dots == 1) {
+        section.look = "All messages have the same size, so that latency and bandwidth cannot be told apart.";
+    } else if (models.empty()) {
         section.look =
             "The rows do not say how many bytes a collective moves, so that latency and bandwidth are not known; "
             "the table has the waiting.";

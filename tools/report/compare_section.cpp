@@ -58,7 +58,7 @@ Figure draw(const std::vector<const Change*>& changes) {
                     .top = 14,
                     .bottom = 30 + row_height * static_cast<double>(changes.size())};
     const Axis x(-most, most, plot.left, plot.right);
-    Svg svg("compare", picture_width, plot.bottom + 40, "Change of each phase from A to B",
+    Svg svg("compare-map", picture_width, plot.bottom + 40, "Change of each phase from A to B",
             "One row for the whole step and for each phase: a dot for its change in percent and a line for the 95 % "
             "confidence interval. Left of the middle is faster, right is slower.");
     for (const double tick : x.ticks(6)) {
@@ -70,7 +70,7 @@ Figure draw(const std::vector<const Change*>& changes) {
     svg.text("axis", {plot.right, plot.bottom + 34}, Anchor::end, "B is slower →");
     for (std::size_t i = 0; i < changes.size(); ++i)
         draw_change(svg, plot, *changes[i], x, 32 + row_height * static_cast<double>(i));
-    return {svg.finish(), "~ not significant; ? too few steps to test."};
+    return {svg.finish(), "~ not significant; ? too few steps to test.", true};
 }
 
 }  // namespace

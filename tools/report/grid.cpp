@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "report/bytes.hpp"
 #include "stats/robust.hpp"
@@ -11,10 +10,9 @@
 namespace cep::report {
 namespace {
 
-// Below it, values are as good as zero.
-constexpr double smallest_of_high = 1e-3;
+constexpr double smallest_of_high = 1e-3;  // of the largest value: less is as good as zero
 
-void find_range(const StepMatrix& values, Block& block) {
+Scale range_of(const StepMatrix& values, double least) {
     double low = INFINITY;
     double high = 0;
     for (std::size_t row = 0; row < values.ranks(); ++row)
@@ -23,16 +21,9 @@ void find_range(const StepMatrix& values, Block& block) {
             low = std::min<double>(low, value);
             high = std::max<double>(high, value);
         }
-    if (high <= 0) return;
-    block.high = high;
-    block.low = std::max(low, smallest_of_high * high);
-}
-
-unsigned code_of(float value, const Block& block, double per_log) {
-    if (std::isnan(value)) return 0;
-    if (!(value > block.low) || per_log == 0) return 1;
-    const double most = std::ldexp(1.0, block.bits) - 1;
-    return static_cast<unsigned>(std::lround(std::min(1 + std::log(value / block.low) * per_log, most)));
+    if (!(high > 0)) return {1, 1};
+    low = std::max({low, smallest_of_high * high, least});
+    return {std::min(low, high), high};
 }
 
 }  // namespace
@@ -45,12 +36,6 @@ std::size_t Bins::index_of(std::int64_t number) const {
 
 Bins single_bins(const std::vector<std::int64_t>& ascending) {
     return {ascending, ascending};
-}
-
-Bins index_bins(std::size_t count) {
-    std::vector<std::int64_t> indices(count);
-    std::iota(indices.begin(), indices.end(), 0);
-    return single_bins(indices);
 }
 
 Bins merge_bins(const Bins& bins, std::size_t most) {
@@ -67,28 +52,20 @@ Bins merge_bins(const Bins& bins, std::size_t most) {
     return merged;
 }
 
-StepMatrix reduce(const StepMatrix& values, std::size_t most_rows, std::size_t most_columns) {
-    const std::size_t rows = values.ranks();
+StepMatrix reduce(const StepMatrix& values, const Rows& rows, std::size_t most_columns) {
     const std::size_t columns = values.steps();
-    StepMatrix reduced(std::min(rows, most_rows), std::min(columns, most_columns));
-    for (std::size_t row = 0; row < rows; ++row) {
-        const std::span<const float> from = values.of_rank(row);
-        const std::span<float> to = reduced.of_rank(part_of(row, rows, most_rows));
-        for (std::size_t column = 0; column < columns; ++column) {
-            float& most = to[part_of(column, columns, most_columns)];
-            most = std::fmax(most, from[column]);
+    StepMatrix reduced(rows.size(), std::min(columns, most_columns));
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+        const std::span<float> to = reduced.of_rank(row);
+        for (const std::size_t rank : rows[row]) {
+            const std::span<const float> from = values.of_rank(rank);
+            for (std::size_t column = 0; column < columns; ++column) {
+                float& most = to[part_of(column, columns, most_columns)];
+                most = std::fmax(most, from[column]);
+            }
         }
     }
     return reduced;
-}
-
-StepMatrix choose_rows(const StepMatrix& values, const std::vector<std::size_t>& rows) {
-    StepMatrix chosen(rows.size(), values.steps());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        const std::span<const float> from = values.of_rank(rows[i]);
-        std::copy(from.begin(), from.end(), chosen.of_rank(i).begin());
-    }
-    return chosen;
 }
 
 std::vector<float> row_means(const StepMatrix& values) {
@@ -106,42 +83,41 @@ std::vector<float> row_means(const StepMatrix& values) {
     return means;
 }
 
-double typical_value(const StepMatrix& values) {
+double typical_size(const StepMatrix& values) {
     std::vector<double> medians;
+    std::vector<double> sizes;
     for (std::size_t row = 0; row < values.ranks(); ++row) {
-        const std::span<const float> of_row = values.of_rank(row);
-        medians.push_back(tool::median_of(std::vector<double>(of_row.begin(), of_row.end())));
+        sizes.clear();
+        for (const float value : values.of_rank(row)) sizes.push_back(std::abs(value));
+        medians.push_back(tool::median_of(sizes));
     }
     return tool::median_of(medians);
 }
 
-Block encode(const StepMatrix& values, int bits) {
-    Block block{values.ranks(), values.steps(), bits, 1, 1, {}};
-    find_range(values, block);
-    const double span = std::log(block.high / block.low);
-    const double per_log = span > 0 ? (std::ldexp(1.0, bits) - 2) / span : 0;
-    const std::size_t cells = block.rows * block.columns;
-    std::string bytes(bits == 16 ? 2 * cells : cells, '\0');
-    std::size_t cell = 0;
-    for (std::size_t row = 0; row < block.rows; ++row)
-        for (const float value : values.of_rank(row)) {
-            const unsigned code = code_of(value, block, per_log);
-            if (bits == 16) {
-                bytes[cell] = static_cast<char>(code >> 8);
-                bytes[cells + cell] = static_cast<char>(code & 255);
-            } else {
-                bytes[cell] = static_cast<char>(code);
-            }
-            ++cell;
-        }
-    block.data = base64(deflate(bytes));
-    return block;
+double nearest_quantile(std::vector<double>& values, double q) {
+    std::erase_if(values, [](double value) { return std::isnan(value); });
+    if (values.empty()) return NAN;
+    const double rank = std::ceil(q * static_cast<double>(values.size()) - 1e-9);
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::max(rank, 1.0)) - 1;
+    std::nth_element(values.begin(), at, values.end());
+    return *at;
 }
 
-Block encode(const std::vector<float>& by_rank) {
-    StepMatrix column(by_rank.size(), 1);
-    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) column.set(rank, 0, by_rank[rank]);
-    return encode(column, 16);
+double Scale::share_of(double value) const {
+    if (!(value > low)) return 0;
+    if (!(high > low) || !(value < high)) return 1;
+    return std::log(value / low) / std::log(high / low);
+}
+
+Cells encode(const StepMatrix& values, double least) {
+    Cells cells{values.ranks(), values.steps(), range_of(values, least), {}};
+    std::string bytes;
+    bytes.reserve(cells.rows * cells.columns);
+    for (std::size_t row = 0; row < cells.rows; ++row)
+        for (const float value : values.of_rank(row))
+            bytes += std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(254 * cells.range.share_of(value)));
+    cells.data = base64(deflate(bytes));
+    return cells;
 }
 
 }  // namespace cep::report

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Grids: values by rank and step, and the bins of ranks and steps that a picture has room for.
+// Grids: values by rank and step, and the rows and columns that a picture has room for.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace cep::report {
 
 using tool::StepMatrix;
 
-/// Bins, both ends included: of step numbers, or of indices of ranks.
+/// Bins of step numbers, both ends included.
 struct Bins {
     std::vector<std::int64_t> first;
     std::vector<std::int64_t> last;
@@ -29,19 +29,17 @@ struct Bins {
 
 /// Each by itself.
 [[nodiscard]] Bins single_bins(const std::vector<std::int64_t>& ascending);
-/// The same of the numbers from 0 on.
-[[nodiscard]] Bins index_bins(std::size_t count);
 /// At most `most` bins of equally many of the bins that there are.
 [[nodiscard]] Bins merge_bins(const Bins& bins, std::size_t most);
-/// Which of `most` equal parts a place of `count` is in.
-[[nodiscard]] inline std::size_t part_of(std::size_t place, std::size_t count, std::size_t parts) {
-    return count <= parts ? place : place * parts / count;
+/// Which of `parts` equal parts the `index`-th of `count` is in.
+[[nodiscard]] inline std::size_t part_of(std::size_t index, std::size_t count, std::size_t parts) {
+    return count <= parts ? index : index * parts / count;
 }
 
-/// The largest value of each bin, where rows and columns are joined to at most so many.
-[[nodiscard]] StepMatrix reduce(const StepMatrix& values, std::size_t most_rows, std::size_t most_columns);
-/// Some rows.
-[[nodiscard]] StepMatrix choose_rows(const StepMatrix& values, const std::vector<std::size_t>& rows);
+/// Ranks (indices) that share a row of a picture.
+using Rows = std::vector<std::vector<std::size_t>>;
+/// The largest value of each cell, where columns are joined to at most so many.
+[[nodiscard]] StepMatrix reduce(const StepMatrix& values, const Rows& rows, std::size_t most_columns);
 /// The mean of each row; NaN where it has no value. (A median would not show who is slow now and then.)
 [[nodiscard]] std::vector<float> row_means(const StepMatrix& values);
 /// The indices of the values that are known, in the order of these.
@@ -54,20 +52,28 @@ template <typename Compare = std::less<>>
                      [&](std::size_t a, std::size_t b) { return is_before(values[a], values[b]); });
     return order;
 }
-/// The median over rows of the medians of rows; NaN where there is no value.
-[[nodiscard]] double typical_value(const StepMatrix& values);
+/// The median over rows of the medians of rows, whatever the signs; NaN where there is no value.
+[[nodiscard]] double typical_size(const StepMatrix& values);
+/// The value that at least this share of the values does not exceed: one of them. Reorders them; NaN for none.
+[[nodiscard]] double nearest_quantile(std::vector<double>& values, double q);
 
-/// Values as bytes on a logarithmic scale, see page/DATA.md.
-struct Block {
+/// Where the colours begin and end, on a logarithmic scale.
+struct Scale {
+    double low = 0;
+    double high = 1;
+
+    /// From 0 to 1; 0 also for what is below.
+    [[nodiscard]] double share_of(double value) const;
+};
+
+/// Values as bytes: 0 where there is none, 1 for `low` and less, 255 for `high`, logarithmic between.
+struct Cells {
     std::size_t rows = 0;
     std::size_t columns = 0;
-    int bits = 8;
-    double low = 1;
-    double high = 1;
+    Scale range;
     std::string data;  // base64 of zlib's format
 };
-[[nodiscard]] Block encode(const StepMatrix& values, int bits);
-/// A value for each rank, in 16 bits.
-[[nodiscard]] Block encode(const std::vector<float>& by_rank);
+/// Values below `least` are as good as it.
+[[nodiscard]] Cells encode(const StepMatrix& values, double least);
 
 }  // namespace cep::report

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <set>
 #include <utility>
 
 #include "stats/robust.hpp"
@@ -16,10 +15,7 @@
 namespace cep::report {
 namespace {
 
-constexpr double scale_factor = 1.25;  // of the median, up and down
-constexpr double wait_share = 0.25;    // of the step, where the colours of waiting end
-constexpr double same = 1e-3;          // own work that differs less is the duration
-constexpr std::size_t small_cells = std::size_t{1} << 16;
+constexpr double same = 1e-3;  // own work that differs less is the duration
 
 /// Which column each step is in; steps.size() for none.
 std::vector<std::size_t> columns_of(const std::vector<std::int64_t>& some, const Bins& steps) {
@@ -32,16 +28,16 @@ std::vector<std::size_t> columns_of(const std::vector<std::int64_t>& some, const
 /// Matrices with the columns of a view, from a job's samples or its table.
 class Matrices {
   public:
-    Matrices(const HeatSources& sources, const JobView& view) : sources_(sources), view_(view) {
-        if (sources.table != nullptr) table_columns_ = columns_of(sources.table->steps, view.steps);
+    Matrices(const tool::Job& job, const tool::JobTable* table, const JobView& view)
+        : job_(job), table_(table), view_(view) {
+        if (table != nullptr) table_columns_ = columns_of(table->steps, view.steps);
     }
 
     [[nodiscard]] StepMatrix durations(std::size_t phase) {
-        if (sources_.rows != nullptr) return sources_.rows->of_phase(phase);
-        if (is_derived_step(phase)) return of_table(sources_.table->step_ms);
+        if (is_derived_step(phase)) return of_table(table_->step_ms);
         StepMatrix ms(view_.ranks.size(), view_.steps.size());
         std::size_t index = 0;
-        for (const auto& [rank, all_series] : sources_.job->ranks) {
+        for (const auto& [rank, all_series] : job_.ranks) {
             if (all_series.empty()) continue;
             for (const tool::RunSeries& series : all_series)
                 add_series(series, view_.phases[phase].name, ms.of_rank(index));
@@ -64,8 +60,8 @@ class Matrices {
 
     /// nullptr where own work is not known.
     [[nodiscard]] const StepMatrix* own(std::size_t phase) const {
-        if (sources_.table == nullptr) return nullptr;
-        for (const tool::LocalPhase& local : sources_.table->local)
+        if (table_ == nullptr) return nullptr;
+        for (const tool::LocalPhase& local : table_->local)
             if (local.name == view_.phases[phase].name) return &local.own_ms;
         return nullptr;
     }
@@ -73,7 +69,7 @@ class Matrices {
   private:
     /// The whole step, where no rows say how long it took.
     [[nodiscard]] bool is_derived_step(std::size_t phase) const {
-        return phase == 0 && view_.has_step && sources_.table != nullptr && !sources_.table->has_step_spans;
+        return phase == 0 && view_.has_step && table_ != nullptr && !table_->has_step_spans;
     }
 
     void add_series(const tool::RunSeries& series, std::string_view name, std::span<float> longest_ms) {
@@ -94,7 +90,8 @@ class Matrices {
         }
     }
 
-    const HeatSources& sources_;
+    const tool::Job& job_;
+    const tool::JobTable* table_;
     const JobView& view_;
     std::vector<std::size_t> table_columns_;
     const std::vector<std::int64_t>* columns_steps_ = nullptr;  // that columns_ is of
@@ -102,13 +99,17 @@ class Matrices {
     std::vector<double> sums_;
 };
 
-Band find_band(std::size_t phase, const StepMatrix& ms, std::size_t columns) {
-    const auto bins = std::min(ms.steps(), columns);
+/// The nearest ranks of each column, and the medians of these where columns share a bin.
+Band find_band(std::size_t phase, const StepMatrix& ms) {
+    constexpr std::array<double, 3> shares = {0.1, 0.5, 0.9};
+    const std::size_t bins = std::min(ms.steps(), HeatMap::band_columns);
     std::vector<std::array<std::vector<double>, 3>> quantiles(bins);  // of each column of a bin
-    Band band{phase, {}, {}, {}, std::vector<double>(bins, NAN), std::vector<std::size_t>(bins, ms.ranks())};
+    Band band{phase};
+    band.max_ms.assign(bins, NAN);
+    band.max_rank.assign(bins, ms.ranks());
     std::vector<double> values;
     for (std::size_t column = 0; column < ms.steps(); ++column) {
-        const std::size_t bin = part_of(column, ms.steps(), columns);
+        const std::size_t bin = part_of(column, ms.steps(), bins);
         values.clear();
         for (std::size_t rank = 0; rank < ms.ranks(); ++rank) {
             const double value = ms.at(rank, column);
@@ -120,35 +121,30 @@ Band find_band(std::size_t phase, const StepMatrix& ms, std::size_t columns) {
             }
         }
         if (values.empty()) continue;
-        const std::vector<double> of_column = tool::quantiles_of(values, {0.1, 0.5, 0.9});
-        for (std::size_t i = 0; i < of_column.size(); ++i) quantiles[bin][i].push_back(of_column[i]);
+        for (std::size_t i = 0; i < shares.size(); ++i)
+            quantiles[bin][i].push_back(nearest_quantile(values, shares[i]));
     }
-    for (const auto& [p10, p50, p90] : quantiles) {
-        band.p10_ms.push_back(tool::median_of(p10));
-        band.p50_ms.push_back(tool::median_of(p50));
-        band.p90_ms.push_back(tool::median_of(p90));
+    for (auto& [p10, p50, p90] : quantiles) {
+        band.p10_ms.push_back(nearest_quantile(p10, 0.5));
+        band.p50_ms.push_back(nearest_quantile(p50, 0.5));
+        band.p90_ms.push_back(nearest_quantile(p90, 0.5));
     }
     return band;
 }
 
-/// Each value against the median over the ranks of its role in the same column, as ranks may have recorded different
+/// Each value less the median over the ranks of its role in the same column, as ranks may have recorded different
 /// steps.
-template <typename Compare>
-StepMatrix against_role(const StepMatrix& ms, const JobView& view, const Compare& compare) {
-    StepMatrix compared(ms.ranks(), ms.steps());
+StepMatrix beyond_role(const StepMatrix& ms, const JobView& view) {
+    StepMatrix beyond(ms.ranks(), ms.steps());
     std::vector<double> values;
-    for (const std::vector<std::size_t>& ranks : view.ranks_by_role())
+    for (const std::vector<std::size_t>& ranks : view.peers())
         for (std::size_t column = 0; column < ms.steps(); ++column) {
             values.clear();
             for (const std::size_t rank : ranks) values.push_back(ms.at(rank, column));
             const double median = tool::median_of(values);
-            for (const std::size_t rank : ranks) compared.set(rank, column, compare(ms.at(rank, column), median));
+            for (const std::size_t rank : ranks) beyond.set(rank, column, ms.at(rank, column) - median);
         }
-    return compared;
-}
-
-StepMatrix relative_of(const StepMatrix& ms, const JobView& view) {
-    return against_role(ms, view, [](double value, double median) { return median > 0 ? value / median : NAN; });
+    return beyond;
 }
 
 /// Without the cells of steps whose whole time is not known: of these, some rows may be missing.
@@ -166,146 +162,134 @@ bool are_same(const StepMatrix& a, const StepMatrix& b) {
     return true;
 }
 
+/// What is larger than noise has a colour. `whole`: what the values are a part of.
+Scale scale_of(Measure measure, const StepMatrix& values, double whole, double most) {
+    constexpr double noise = 6;  // times the median deviation: four standard deviations
+    constexpr double least_share = 0.01;
+    constexpr double least_range = 10;  // so that noise stays pale
+    constexpr double factor = 1.25;     // of the median, up and down
+    double low = least_share * whole;
+    double high = least_range * low;
+    if (measure == Measure::beyond) {
+        low = std::max(low, noise * typical_size(values));
+        high = least_range * low;
+    } else if (measure != Measure::wait) {
+        const double median = typical_size(values);
+        low = median / factor;
+        high = median * factor;
+    }
+    return low > 0 ? Scale{low, std::max(high, most)} : Scale{0, 1};
+}
+
 class Builder {
   public:
-    Builder(const HeatSources& sources, JobView& view, std::size_t max_bytes)
-        : sources_(sources), view_(view), matrices_(sources, view), max_bytes_(max_bytes) {}
+    Builder(const tool::Job& job, const tool::JobTable* table, JobView& view)
+        : table_(table), view_(view), matrices_(job, table, view) {}
 
     HeatMap build() {
-        heat_.rank_bins = merge_bins(index_bins(view_.ranks.size()), HeatMap::max_rows);
-        heat_.step_bins = merge_bins(view_.steps, HeatMap::max_columns);
         heat_.band_steps = merge_bins(view_.steps, HeatMap::band_columns);
-        heat_.is_whole = view_.ranks.size() <= HeatMap::max_rows && view_.steps.size() <= HeatMap::max_columns;
-        if (view_.has_step) add_step();
-        for (std::size_t phase = view_.has_step ? 1 : 0; phase < view_.phases.size(); ++phase) add_phase(phase);
+        if (view_.has_step && table_ != nullptr && !table_->local.empty())
+            rank_by_own_work();
+        else
+            rank_by_longest_phase();
+        for (std::size_t phase = 0; phase < view_.phases.size(); ++phase) add_phase(phase);
         std::stable_partition(heat_.layers.begin(), heat_.layers.end(),
-                              [](const Layer& layer) { return layer.measure != Measure::relative; });
+                              [this](const Layer& layer) { return is_first(layer.phase, layer.measure); });
         return std::move(heat_);
     }
 
   private:
-    void add_step() {
-        const StepMatrix ms = matrices_.durations(0);
-        step_ms_ = typical_value(ms);
-        const bool knows_own = sources_.table != nullptr && !sources_.table->local.empty();
-        StepMatrix own_ms;
-        if (knows_own) {
-            own_ms = where_known(ms, matrices_.of_table(own_work_of(*sources_.table)));
-            find_slowness(own_ms);
-            choose_ranks(own_ms);
-            add(0, Measure::own, own_ms);
-            if (sources_.table->has_comm)
-                add(0, Measure::wait, where_known(ms, matrices_.of_table(sources_.table->wait_ms)));
-        } else {
-            choose_ranks(ms);
-        }
-        add_duration(0, ms);
-        add(0, Measure::relative, relative_of(knows_own ? own_ms : ms, view_));
+    void rank_by_own_work() {
+        own_ms_ = where_known(matrices_.durations(0), matrices_.of_table(own_work_of(*table_)));
+        const StepMatrix beyond = beyond_role(own_ms_, view_);
+        const std::vector<float> means = row_means(beyond);
+        view_.slowness_ms.assign(means.begin(), means.end());
+        choose_rows(view_.slowness_ms, scale_of(Measure::beyond, beyond, typical_size(own_ms_), 0).low);
+    }
+
+    /// Without own work: by the phase that the verdict blames, or the longest in which ranks do not wait.
+    void rank_by_longest_phase() {
+        const auto is_work = [](const PhaseView& phase) {
+            return phase.kind != schema::Kind::comm && phase.kind != schema::Kind::step;
+        };
+        const auto longest = std::find_if(view_.phases.begin(), view_.phases.end(), is_work);
+        first_phase_ = static_cast<std::size_t>(longest - view_.phases.begin());
+        if (!view_.blamed.empty()) first_phase_ = view_.phase_of(view_.blamed.front().phase);
+        if (first_phase_ >= view_.phases.size()) first_phase_ = 0;
+        if (view_.phases.empty()) return;
+        const StepMatrix ms = matrices_.durations(first_phase_);
+        const StepMatrix beyond = beyond_role(ms, view_);
+        const std::vector<float> means = row_means(beyond);
+        choose_rows({means.begin(), means.end()}, scale_of(Measure::beyond, beyond, typical_size(ms), 0).low);
+    }
+
+    /// Ranks that are slow, or blamed, have rows of their own.
+    void choose_rows(std::vector<double> excess_ms, double least_ms) {
+        constexpr std::size_t most_slow = 128;
+        std::vector<std::size_t> slow = view_.blamed_ranks();
+        std::vector<bool> is_slow(view_.ranks.size());
+        for (const std::size_t rank : slow) is_slow[rank] = true;
+        for (const std::size_t rank : order_known(excess_ms, std::greater<>()))
+            if (excess_ms[rank] > least_ms && !is_slow[rank]) {
+                slow.push_back(rank);
+                is_slow[rank] = true;
+            }
+        for (; slow.size() > most_slow; slow.pop_back()) is_slow[slow.back()] = false;
+        std::vector<std::size_t> others;
+        for (std::size_t rank = 0; rank < view_.ranks.size(); ++rank)
+            if (!is_slow[rank]) others.push_back(rank);
+        for (const std::size_t rank : slow) heat_.rows.push_back({rank});
+        heat_.slow_rows = slow.size();
+        const std::size_t room = std::min(others.size(), HeatMap::max_rows - slow.size());
+        heat_.rows.resize(slow.size() + room);
+        for (std::size_t i = 0; i < others.size(); ++i)
+            heat_.rows[slow.size() + part_of(i, others.size(), room)].push_back(others[i]);
+        heat_.excess_ms = std::move(excess_ms);
     }
 
     void add_phase(std::size_t phase) {
         const StepMatrix ms = matrices_.durations(phase);
-        if (heat_.layers.empty()) choose_ranks(ms);
+        const double typical_ms = typical_size(ms);
+        if (std::isnan(typical_ms)) return;
+        heat_.bands.push_back(find_band(phase, ms));
+        const bool is_step = phase == 0 && view_.has_step;
         const StepMatrix* of_table = matrices_.own(phase);
-        if (of_table == nullptr) {
-            add_duration(phase, ms);
-            add(phase, Measure::relative, relative_of(ms, view_));
-            return;
-        }
-        const StepMatrix own_ms = matrices_.of_table(*of_table);
-        if (!are_same(own_ms, ms)) add(phase, Measure::own, own_ms);
-        add_duration(phase, ms);
-        add(phase, Measure::relative, relative_of(own_ms, view_));
+        StepMatrix own_ms = is_step ? own_ms_ : of_table != nullptr ? matrices_.of_table(*of_table) : StepMatrix();
+        const bool knows_own = own_ms.ranks() > 0;
+        if (has_excess(phase)) add(phase, Measure::beyond, beyond_role(knows_own ? own_ms : ms, view_), typical_ms);
+        if (knows_own && !are_same(own_ms, ms)) add(phase, Measure::own, own_ms, typical_ms);
+        if (is_step && table_ != nullptr && table_->has_comm)
+            add(phase, Measure::wait, where_known(ms, matrices_.of_table(table_->wait_ms)), typical_ms);
+        add(phase, Measure::duration, ms, typical_ms);
     }
 
-    void add_duration(std::size_t phase, const StepMatrix& ms) {
-        add(phase, Measure::duration, ms);
-        if (!heat_.layers.empty() && heat_.layers.back().phase == phase)
-            heat_.bands.push_back(find_band(phase, ms, HeatMap::band_columns));
+    void add(std::size_t phase, Measure measure, const StepMatrix& values, double whole) {
+        StepMatrix shown = reduce(values, heat_.rows, max_columns);
+        double most = -INFINITY;
+        for (std::size_t row = 0; row < shown.ranks(); ++row)
+            for (const float value : shown.of_rank(row))
+                if (std::isfinite(value)) most = std::max<double>(most, value);
+        if (std::isinf(most)) return;
+        const Scale scale = scale_of(measure, values, whole, most);
+        heat_.layers.push_back({phase, measure, scale, encode(shown, measure == Measure::beyond ? scale.low / 10 : 0), row_means(values)});
+        if (is_first(phase, measure)) heat_.first = std::move(shown);
     }
 
-    void find_slowness(const StepMatrix& own_ms) {
-        const std::vector<float> means = row_means(against_role(own_ms, view_, std::minus<>()));
-        view_.slowness_ms.assign(means.begin(), means.end());
+    /// Who is longer in communication waits for others.
+    [[nodiscard]] bool has_excess(std::size_t phase) const { return view_.phases[phase].kind != schema::Kind::comm; }
+    [[nodiscard]] bool is_first(std::size_t phase, Measure measure) const {
+        return phase == first_phase_ && measure == (has_excess(phase) ? Measure::beyond : Measure::duration);
     }
 
-    /// Blamed ones, the slowest and the fastest, and those on the hosts of the first.
-    void choose_ranks(const StepMatrix& ms) {
-        constexpr std::size_t most = 96;
-        constexpr std::size_t of_hosts = 48;
-        constexpr std::size_t slowest = 32;
-        constexpr std::size_t fastest = 8;
-        if (!has_fine()) return;
-        std::vector<double> by_rank = view_.slowness_ms;
-        if (std::all_of(by_rank.begin(), by_rank.end(), [](double value) { return std::isnan(value); })) {
-            const std::vector<float> means = row_means(ms);
-            by_rank.assign(means.begin(), means.end());
-        }
-        const std::vector<std::size_t> order = order_known(by_rank, std::greater<>());
-        std::set<std::size_t> chosen;
-        std::vector<std::size_t> blamed = view_.blamed_ranks();
-        blamed.resize(std::min(blamed.size(), slowest));
-        chosen.insert(blamed.begin(), blamed.end());
-        for (const std::size_t one : blamed)
-            for (std::size_t rank = 0; rank < view_.ranks.size() && chosen.size() < of_hosts; ++rank)
-                if (view_.host[rank] == view_.host[one] && view_.hosts.size() > 1) chosen.insert(rank);
-        for (std::size_t i = 0; i < std::min(slowest, order.size()); ++i) chosen.insert(order[i]);
-        for (std::size_t i = 0; i < std::min(fastest, order.size()) && chosen.size() < most; ++i)
-            chosen.insert(order[order.size() - 1 - i]);
-        if (!order.empty()) chosen.insert(order[order.size() / 2]);
-        heat_.chosen.assign(chosen.begin(), chosen.end());
-    }
-
-    [[nodiscard]] Scale scale_of(Measure measure, const StepMatrix& values) const {
-        if (measure == Measure::wait) return {false, 0, wait_share * step_ms_};
-        const double median = measure == Measure::relative ? 1 : typical_value(values);
-        if (!(median > 0)) return {false, 0, 1};
-        return {true, median / scale_factor, median * scale_factor};
-    }
-
-    void add(std::size_t phase, Measure measure, const StepMatrix& values) {
-        if (std::isnan(typical_value(values))) return;
-        Layer layer;
-        layer.phase = phase;
-        layer.measure = measure;
-        layer.scale = scale_of(measure, values);
-        layer.overview = reduce(values, HeatMap::max_rows, HeatMap::max_columns);
-        layer.by_rank = row_means(values);
-        if (has_fine()) add_fine(values, layer);
-        heat_.layers.push_back(std::move(layer));
-    }
-
-    /// Small heat maps fit as they are.
-    [[nodiscard]] bool has_fine() const { return view_.ranks.size() * view_.steps.size() > small_cells; }
-
-    void add_fine(const StepMatrix& values, Layer& layer) {
-        if (!heat_.chosen.empty() && chosen_bytes_ < max_bytes_) {
-            layer.of_chosen = encode(choose_rows(values, heat_.chosen), 16);
-            chosen_bytes_ += layer.of_chosen->data.size();
-        }
-        if (full_bytes_ + values.ranks() * values.steps() / 2 < max_bytes_) {
-            layer.full = encode(values, 8);
-            full_bytes_ += layer.full->data.size();
-        }
-    }
-
-    const HeatSources& sources_;
+    const tool::JobTable* table_;
     JobView& view_;
     Matrices matrices_;
-    const std::size_t max_bytes_;
-    std::size_t chosen_bytes_ = 0;
-    std::size_t full_bytes_ = 0;
-    double step_ms_ = NAN;
+    std::size_t first_phase_ = 0;
+    StepMatrix own_ms_;  // of the whole step
     HeatMap heat_;
 };
 
 }  // namespace
-
-double Scale::place_of(double value) const {
-    if (!(high > low) || !std::isfinite(value)) return value > low ? 1 : 0;
-    const double place = is_log ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
-    return std::clamp(place, 0.0, 1.0);
-}
 
 const Layer* HeatMap::find(std::size_t phase, Measure measure) const {
     for (const Layer& layer : layers)
@@ -313,8 +297,8 @@ const Layer* HeatMap::find(std::size_t phase, Measure measure) const {
     return nullptr;
 }
 
-HeatMap build_heat(const HeatSources& sources, JobView& view, std::size_t max_bytes) {
-    return Builder(sources, view, max_bytes).build();
+HeatMap build_heat(const tool::Job& job, const tool::JobTable* table, JobView& view) {
+    return Builder(job, table, view).build();
 }
 
 // The verdict takes the usual time of the peers for a phase whose row was lost. Of a step of which a rank has no rows,

@@ -3,7 +3,8 @@
 
 #include <zlib.h>
 
-#include <charconv>
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "report/bytes.hpp"
@@ -25,23 +26,29 @@ void append_chunk(std::string& png, std::string_view type, std::string_view cont
                                crc32(0, reinterpret_cast<const Bytef*>(all.data()), static_cast<uInt>(all.size()))));
 }
 
-std::array<int, 3> rgb_of(std::string_view color) {
-    std::array<int, 3> rgb{};
-    for (std::size_t i = 0; i < 3; ++i) std::from_chars(&color[1 + 2 * i], &color[1 + 2 * i] + 2, rgb[i], 16);
+/// Like "inferno" backwards (van der Walt and Smith, 2015), it gets darker evenly; a dark page inverts the lightness.
+constexpr std::array<std::uint32_t, 8> stops = {0xeceff3, 0xfbdc8e, 0xfbb04c, 0xf37a2b,
+                                                0xd44842, 0x9f2a63, 0x65156e, 0x2b0a4f};
+
+/// What has a colour at all is told from the ground.
+std::uint32_t rgb_of(std::size_t shade) {
+    if (shade == 0) return stops[0];
+    const double at = 1 + static_cast<double>(shade - 1) / (shades - 2) * (stops.size() - 2);
+    const auto below = std::min<std::size_t>(static_cast<std::size_t>(at), stops.size() - 2);
+    std::uint32_t rgb = 0;
+    for (const int shift : {16, 8, 0}) {
+        const double a = stops[below] >> shift & 255;
+        const double b = stops[below + 1] >> shift & 255;
+        rgb |= static_cast<std::uint32_t>(std::lround(a + (b - a) * (at - static_cast<double>(below)))) << shift;
+    }
     return rgb;
 }
 
 /// The colour of missing cells, which does not matter, and those of the scale.
 std::string make_palette() {
     std::string palette(3, '\0');
-    for (std::size_t shade = 0; shade < shades; ++shade) {
-        const double at = static_cast<double>(shade) / (shades - 1) * (heat_colors.size() - 1);
-        const auto below = std::min<std::size_t>(static_cast<std::size_t>(at), heat_colors.size() - 2);
-        const std::array<int, 3> a = rgb_of(heat_colors[below]);
-        const std::array<int, 3> b = rgb_of(heat_colors[below + 1]);
-        for (std::size_t i = 0; i < 3; ++i)
-            palette += static_cast<char>(std::lround(a[i] + (b[i] - a[i]) * (at - static_cast<double>(below))));
-    }
+    for (std::size_t shade = 0; shade < shades; ++shade)
+        for (const int shift : {16, 8, 0}) palette += static_cast<char>(rgb_of(shade) >> shift & 255);
     return palette;
 }
 
@@ -68,9 +75,18 @@ std::string heat_png(const StepMatrix& values, const Scale& scale) {
         pixels += '\0';
         for (const float value : values.of_rank(row))
             pixels +=
-                std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(scale.place_of(value) * (shades - 1)));
+                std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(scale.share_of(value) * (shades - 1)));
     }
     return make_png(values.steps(), values.ranks(), pixels);
+}
+
+std::vector<std::int64_t> heat_pixels() {
+    std::vector<std::int64_t> pixels;
+    for (std::size_t shade = 0; shade < shades; ++shade) {
+        const std::uint32_t rgb = rgb_of(shade);
+        pixels.push_back(std::int64_t{0xff000000} | (rgb & 255) << 16 | (rgb & 0xff00) | rgb >> 16);
+    }
+    return pixels;
 }
 
 std::string heat_legend_png() {

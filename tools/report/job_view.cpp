@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 
 #include "base/units.hpp"
+#include "verdict/causes.hpp"
 
 namespace cep::report {
 namespace {
@@ -62,31 +63,7 @@ void find_ranks(const Job& job, JobView& view) {
 struct FoundPhase {
     schema::Kind kind;
     double total_ms = 0;
-    std::size_t place = 0;  // in the order of the work of a step
 };
-
-/// Colours follow each other in the order of the work of a step, not of its time: they stay when times change a little.
-/// Where there are more phases than colours, own work has colours of its own before communication, which is drawn in
-/// rows of its own, and longer phases before shorter ones.
-std::vector<int> choose_colors(const std::vector<std::pair<std::string_view, FoundPhase>>& phases) {
-    const auto is_own = [&](std::size_t i) {
-        return phases.size() <= colors || phases[i].second.kind != schema::Kind::comm;
-    };
-    std::vector<std::size_t> order(phases.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto comm = std::stable_partition(order.begin(), order.end(), is_own);
-    const auto own = static_cast<int>(std::min<std::ptrdiff_t>(comm - order.begin(), colors));
-    const auto by_place = [&](std::size_t a, std::size_t b) { return phases[a].second.place < phases[b].second.place; };
-    std::sort(order.begin(), order.begin() + own, by_place);
-    std::sort(comm, order.end(), by_place);
-    const int first_comm = own < colors ? own : 0;
-    std::vector<int> chosen(phases.size());
-    int next = 0;
-    for (auto one = order.begin(); one != comm; ++one) chosen[*one] = next++ % colors;
-    next = 0;
-    for (auto one = comm; one != order.end(); ++one) chosen[*one] = first_comm + next++ % (colors - first_comm);
-    return chosen;
-}
 
 void find_phases(const Job& job, JobView& view) {
     const std::vector<tool::SeriesOfRank> all_series = tool::all_series(job.ranks);
@@ -94,11 +71,11 @@ void find_phases(const Job& job, JobView& view) {
     std::map<std::string_view, FoundPhase> found;
     for (const tool::SeriesOfRank& of : all_series)
         for (const tool::PhaseSeries& phase : of.series->phases) {
-            const auto [known, is_new] = found.try_emplace(phase.name, FoundPhase{phase.kind, 0, found.size()});
+            const auto [known, is_new] = found.try_emplace(phase.name, FoundPhase{phase.kind});
             known->second.total_ms += tool::totals_of(phase).sum_ms;
         }
     view.has_step = step.found && step.total_ms > 0;
-    if (view.has_step) view.phases.push_back({std::string(step.name), schema::Kind::step, 0});
+    if (view.has_step) view.phases.push_back({std::string(step.name), schema::Kind::step});
     std::vector<std::pair<std::string_view, FoundPhase>> phases;
     for (const auto& [name, phase] : found)
         if (phase.total_ms > 0 && !(view.has_step && name == step.name)) phases.emplace_back(name, phase);
@@ -107,17 +84,14 @@ void find_phases(const Job& job, JobView& view) {
     const std::size_t room = max_phases - view.phases.size();
     view.left_out_phases = phases.size() - std::min(phases.size(), room);
     phases.resize(std::min(phases.size(), room));
-    const std::vector<int> chosen = choose_colors(phases);
-    for (std::size_t i = 0; i < phases.size(); ++i)
-        view.phases.push_back({std::string(phases[i].first), phases[i].second.kind, chosen[i]});
+    for (const auto& [name, phase] : phases) view.phases.push_back({std::string(name), phase.kind});
 }
 
 void find_steps(const Job& job, JobView& view) {
-    const std::vector<std::int64_t> steps = tool::all_steps(job.ranks);
+    std::vector<std::int64_t> steps = tool::all_steps(job.ranks);
     view.recorded_steps = steps.size();
-    const std::size_t most =
-        std::clamp<std::size_t>(max_cells / std::max<std::size_t>(1, view.ranks.size()), 1, max_columns);
-    view.steps = merge_bins(single_bins(steps), most);
+    std::erase_if(steps, [&](std::int64_t step) { return !job.choice.keeps(step); });
+    view.steps = merge_bins(single_bins(steps), max_columns);
 }
 
 void find_blamed(const tool::Verdict& verdict, JobView& view) {
@@ -129,11 +103,19 @@ void find_blamed(const tool::Verdict& verdict, JobView& view) {
     for (const tool::Finding* const one : verdict.stragglers()) add(*one, one->first_step, one->last_step);
     for (const tool::Finding* const one : verdict.groups()) add(*one, one->first_step, one->last_step);
     const tool::Finding* const cause = tool::headline_cause(verdict);
-    if (view.blamed.empty() && cause != nullptr && !view.steps.first.empty())
-        add(*cause, view.steps.first.front(), view.steps.last.back());
+    if (!view.blamed.empty() || cause == nullptr || view.steps.first.empty()) return;
+    view.blames_stage = cause->kind == tool::FindingKind::stage;
+    add(*cause, view.steps.first.front(), view.steps.last.back());
 }
 
 }  // namespace
+
+std::string color_of(schema::Kind kind, std::string_view name) {
+    constexpr std::uint32_t shades = 8;
+    std::uint32_t hash = 2166136261;  // FNV-1a
+    for (const char one : name) hash = (hash ^ static_cast<unsigned char>(one)) * 16777619;
+    return fmt::format("k-{} v{}", schema::kind_name(kind), (hash >> 16 ^ hash) % shades);
+}
 
 std::size_t JobView::index_of(std::int64_t rank) const {
     const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
@@ -150,6 +132,18 @@ std::string JobView::name_rank(std::size_t index) const {
     return fmt::format("rank {}{}", ranks[index], name.empty() ? "" : " (" + name + ")");
 }
 
+std::string JobView::describe_rank(std::size_t index) const {
+    std::string text = fmt::format("rank {}", ranks[index]);
+    if (!hosts[host[index]].empty()) text += " · " + hosts[host[index]];
+    if (roles.size() > 1) text += " · " + roles[role[index]];
+    return text;
+}
+
+std::string JobView::label_of(const std::vector<std::size_t>& row) const {
+    const std::string first = tool::format_integer(ranks[row.front()]);
+    return row.size() == 1 ? first : fmt::format("{}–{}", first, tool::format_integer(ranks[row.back()]));
+}
+
 std::vector<std::size_t> JobView::blamed_ranks() const {
     std::vector<std::size_t> found;
     std::set<std::size_t> known;
@@ -158,9 +152,9 @@ std::vector<std::size_t> JobView::blamed_ranks() const {
     return found;
 }
 
-std::vector<std::vector<std::size_t>> JobView::ranks_by_role() const {
-    std::vector<std::vector<std::size_t>> by_role(roles.size());
-    for (std::size_t i = 0; i < ranks.size(); ++i) by_role[role[i]].push_back(i);
+std::vector<std::vector<std::size_t>> JobView::peers() const {
+    std::vector<std::vector<std::size_t>> by_role(blames_stage ? 1 : roles.size());
+    for (std::size_t i = 0; i < ranks.size(); ++i) by_role[blames_stage ? 0 : role[i]].push_back(i);
     return by_role;
 }
 
@@ -173,6 +167,16 @@ JobView view_job(const tool::Job& job, const tool::Verdict& verdict) {
     find_blamed(verdict, view);
     view.slowness_ms.assign(view.ranks.size(), std::numeric_limits<double>::quiet_NaN());
     return view;
+}
+
+void use_table(const tool::JobTable& table, JobView& view) {
+    if (table.steps.size() < table.all_steps) view.steps = merge_bins(single_bins(table.steps), max_columns);
+    if (view.has_step || table.has_step_spans) return;
+    const bool any =
+        std::any_of(table.median_step_ms.begin(), table.median_step_ms.end(), [](double ms) { return ms > 0; });
+    if (!any) return;
+    view.phases.insert(view.phases.begin(), {"whole step", schema::Kind::step});
+    view.has_step = true;
 }
 
 std::string name_steps(std::int64_t first, std::int64_t last) {

@@ -15,15 +15,18 @@
 
 namespace cep::report {
 
-inline constexpr std::size_t max_phases = 24;                   // with pictures of their own
-inline constexpr std::size_t max_columns = 20'000;              // of the finest level
-inline constexpr std::size_t max_cells = std::size_t{1} << 24;  // of that level: ranks times columns
-inline constexpr int colors = 8;
+inline constexpr std::size_t max_phases = 24;     // with pictures of their own
+inline constexpr std::size_t max_columns = 1000;  // of a heat map
+
+/// The class of what is drawn in the colour of a name: a shade, by the name's hash, of the hue of its kind. So a phase
+/// has the same colour on every page.
+[[nodiscard]] std::string color_of(schema::Kind kind, std::string_view name);
 
 struct PhaseView {
     std::string name;
     schema::Kind kind = schema::Kind::other;
-    int color = 0;
+
+    [[nodiscard]] std::string color() const { return color_of(kind, name); }
 };
 
 /// A rank that the verdict blames, and where.
@@ -45,11 +48,11 @@ struct JobView {
     std::vector<PhaseView> phases;  // the step, if its time is known, then by time
     bool has_step = false;
     std::size_t left_out_phases = 0;  // with less time
-    Bins steps;                       // columns: recorded steps, or bins of them where these are many
+    Bins steps;                       // columns: the steps that were kept, or bins of them where these are many
     std::size_t recorded_steps = 0;
     std::vector<Blamed> blamed;  // the most costly first
-    std::vector<double>
-        slowness_ms;  // by rank: mean own work beyond that of the median of its role; NaN where not known
+    bool blames_stage = false;
+    std::vector<double> slowness_ms;  // by rank: mean own work beyond the median of its role; NaN where not known
 
     /// ranks.size() for a rank that it does not have.
     [[nodiscard]] std::size_t index_of(std::int64_t rank) const;
@@ -57,13 +60,21 @@ struct JobView {
     [[nodiscard]] std::size_t phase_of(std::string_view name) const;
     /// "rank 5 (node0)".
     [[nodiscard]] std::string name_rank(std::size_t index) const;
+    /// "rank 5 · node0 · stage 1": the host and the role as far as they tell it from others.
+    [[nodiscard]] std::string describe_rank(std::size_t index) const;
+    /// The numbers of ranks that share a row: "5", "6–9".
+    [[nodiscard]] std::string label_of(const std::vector<std::size_t>& row) const;
     /// The most costly of the blamed ranks first, each once.
     [[nodiscard]] std::vector<std::size_t> blamed_ranks() const;
-    /// Indices of ranks by role.
-    [[nodiscard]] std::vector<std::vector<std::size_t>> ranks_by_role() const;
+    /// Indices of ranks that are compared with each other: those of a role, or all where a stage has more work.
+    [[nodiscard]] std::vector<std::vector<std::size_t>> peers() const;
 };
 
 [[nodiscard]] JobView view_job(const tool::Job& job, const tool::Verdict& verdict);
+
+/// The steps that the table is of, where it is not of all; and a phase for whole steps where no rows say how long they
+/// took, but the table does.
+void use_table(const tool::JobTable& table, JobView& view);
 
 /// "steps 100 to 120", or one of them.
 [[nodiscard]] std::string name_steps(std::int64_t first, std::int64_t last);

@@ -9,6 +9,7 @@
 #include "report/plot.hpp"
 #include "report/sections.hpp"
 #include "show/html.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::report {
 namespace {
@@ -18,48 +19,89 @@ using tool::format_bytes;
 
 constexpr std::size_t drawn_counters = 4;
 constexpr std::string_view memory_prefix = "memory.";
+constexpr std::string_view capacity_counter = "memory.device_bytes";
+
+/// A counter of each rank's device memory.
+struct MemoryCounter {
+    std::string name;
+    std::vector<float> by_rank;  // the largest value; NaN for none
+    double capacity_bytes = 0;   // 0 if it is not known
+};
 
 bool is_memory(std::string_view counter) {
     return counter.starts_with(memory_prefix) && counter.ends_with("_bytes");
 }
 
-/// The largest of each column; steps from one to the next.
-std::vector<Point> outline(const Plot& plot, const std::vector<float>& by_rank, const Axis& y) {
-    const std::size_t columns = std::min<std::size_t>(240, by_rank.size());
-    std::vector<float> most(columns, NAN);
+constexpr double plot_height = 96;
+constexpr double plot_gap = 46;
+
+/// Ranks that share a column: the one with the most.
+std::vector<std::size_t> column_ranks(const std::vector<float>& by_rank) {
+    constexpr std::size_t most_columns = 240;
+    std::vector<std::size_t> ranks(std::min(most_columns, by_rank.size()), by_rank.size());
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-        float& one = most[part_of(rank, by_rank.size(), columns)];
-        one = std::fmax(one, by_rank[rank]);
+        std::size_t& one = ranks[part_of(rank, by_rank.size(), ranks.size())];
+        if (std::isnan(by_rank[rank])) continue;
+        if (one == by_rank.size() || by_rank[rank] > by_rank[one]) one = rank;
     }
-    std::vector<Point> points;
-    const double each = plot.width() / static_cast<double>(columns);
-    for (std::size_t i = 0; i < columns; ++i) {
-        const double x = plot.left + each * static_cast<double>(i);
-        points.emplace_back(x, y(most[i]));
-        points.emplace_back(x + each, y(most[i]));
+    return ranks;
+}
+
+/// Where the device is full: as a line if that is near, else in words.
+void draw_capacity(Svg& svg, const Plot& plot, const Axis& y, double left_bytes) {
+    if (y.clip(left_bytes) == left_bytes)
+        svg.line("change", {plot.left, y(left_bytes)}, {plot.right, y(left_bytes)}, "capacity of the device");
+    svg.text("tick bad", {plot.right, plot.top - 8}, Anchor::end,
+             fmt::format("{}capacity of the device: {} above the median", y.clip(left_bytes) == left_bytes ? "" : "↑ ",
+                         format_bytes(left_bytes)));
+}
+
+void draw_counter(Svg& svg, const Plot& plot, const JobView& view, const MemoryCounter& counter) {
+    constexpr double flat = 0.02;  // of the median: what differs less looks even
+    constexpr double near = 3;     // times the largest difference: the capacity is in the picture
+    const double median = tool::median_of(std::vector<double>(counter.by_rank.begin(), counter.by_rank.end()));
+    double most = std::max(flat * median, 1.0);
+    for (const float bytes : counter.by_rank)
+        if (!std::isnan(bytes)) most = std::max(most, std::abs(bytes - median));
+    const double left_bytes = counter.capacity_bytes - median;
+    const double high = left_bytes > most && left_bytes <= near * most ? left_bytes : most;
+    const Axis y(-most, 1.05 * high, plot.bottom, plot.top);
+    svg.text(
+        "title", {plot.left, plot.top - 8}, Anchor::start,
+        fmt::format("{}: median {}", shorten(counter.name.substr(memory_prefix.size()), 40), format_bytes(median)));
+    if (counter.capacity_bytes > 0) draw_capacity(svg, plot, y, left_bytes);
+    draw_values_at_left(svg, plot, y, 3, [](double bytes) {
+        return bytes == 0 ? std::string("median") : (bytes > 0 ? "+" : "−") + tick_bytes(std::abs(bytes));
+    });
+    const std::vector<std::size_t> ranks = column_ranks(counter.by_rank);
+    const double each = plot.width() / static_cast<double>(ranks.size());
+    for (std::size_t column = 0; column < ranks.size(); ++column) {
+        if (ranks[column] == counter.by_rank.size()) continue;
+        const double beyond = counter.by_rank[ranks[column]] - median;
+        const auto [top, bottom] = std::minmax({y(beyond), y(0)});
+        svg.rect("part " + color_of(schema::Kind::memory, counter.name), plot.left + each * static_cast<double>(column),
+                 top, each, std::max(bottom - top, 3.0),
+                 fmt::format("{}: {}, {}{} from the median", view.name_rank(ranks[column]),
+                             format_bytes(counter.by_rank[ranks[column]]), beyond < 0 ? "−" : "+",
+                             format_bytes(std::abs(beyond))));
     }
-    return points;
 }
 
 Figure draw(const JobView& view, const std::vector<MemoryCounter>& counters) {
-    double most = 0;
-    for (const MemoryCounter& counter : counters)
-        for (const float bytes : counter.by_rank) most = std::fmax(most, bytes);
-    const Plot plot{.left = 90, .right = picture_width - 20, .top = 40, .bottom = 190};
-    const Axis y(0, 1.08 * std::max(most, 1.0), plot.bottom, plot.top);
-    Svg svg("memory", picture_width, plot.bottom + 44, "Most memory of each rank",
-            "Ranks from left to right, the largest value of each memory counter from bottom to top.");
-    draw_values_at_left(svg, plot, y, 4, tick_bytes);
-    for (std::size_t i = 0; i < std::min(drawn_counters, counters.size()); ++i) {
-        const std::string style = fmt::format("line-c{}", i);
-        svg.path("median " + style, outline(plot, counters[i].by_rank, y), counters[i].name);
-        const double x = plot.left + 220 * static_cast<double>(i);
-        svg.line("median " + style, {x, 16}, {x + 18, 16});
-        svg.text("tick", {x + 24, 20}, Anchor::start, shorten(counters[i].name.substr(memory_prefix.size()), 26));
+    const std::size_t count = std::min(drawn_counters, counters.size());
+    const double height = 30 + static_cast<double>(count) * (plot_height + plot_gap);
+    Plot plot{.left = 90, .right = picture_width - 20};
+    Svg svg("memory-map", picture_width, height + 24, "Most memory of each rank, as difference from the median",
+            "Ranks from left to right, and by how much the largest value of each memory counter differs from that of "
+            "the median rank.");
+    for (std::size_t i = 0; i < count; ++i) {
+        plot.top = 30 + static_cast<double>(i) * (plot_height + plot_gap);
+        plot.bottom = plot.top + plot_height;
+        draw_counter(svg, plot, view, counters[i]);
     }
-    draw_column_numbers(svg, plot, plot.bottom + 17, view.ranks);
-    svg.text("axis", {plot.middle(), plot.bottom + 36}, Anchor::middle, "rank");
-    return {svg.finish(), ""};
+    draw_column_numbers(svg, plot, height, view.ranks);
+    svg.text("axis", {plot.middle(), height + 18}, Anchor::middle, "rank");
+    return {svg.finish(), "", true};
 }
 
 tool::Table memory_table(const tool::Summary& summary) {
@@ -78,36 +120,39 @@ tool::Table memory_table(const tool::Summary& summary) {
     return table;
 }
 
-}  // namespace
-
 std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view) {
     std::map<std::string_view, std::vector<float>> counters;
+    double capacity_bytes = 0;  // of the smallest device
     for (const auto& [rank, all_series] : job.ranks)
         for (const tool::RunSeries& series : all_series)
             for (const tool::CounterSeries& counter : series.counters) {
-                if (!is_memory(counter.name)) continue;
                 const std::size_t index = view.index_of(rank);
-                if (index == view.ranks.size()) continue;
+                if (!is_memory(counter.name) || index == view.ranks.size()) continue;
+                if (counter.name == capacity_counter) {
+                    if (counter.max > 0 && (capacity_bytes == 0 || counter.max < capacity_bytes))
+                        capacity_bytes = counter.max;
+                    continue;
+                }
                 auto& by_rank = counters.try_emplace(counter.name, view.ranks.size(), NAN).first->second;
                 by_rank[index] = std::fmax(by_rank[index], static_cast<float>(counter.max));
             }
     std::vector<MemoryCounter> found;
-    for (auto& [name, by_rank] : counters)
-        if (found.size() < 2 * drawn_counters) found.push_back({std::string(name), std::move(by_rank)});
+    for (auto& [name, by_rank] : counters) found.push_back({std::string(name), std::move(by_rank), capacity_bytes});
     return found;
 }
 
-Section memory_section(const JobView& view, const std::vector<MemoryCounter>& counters, const tool::Summary& summary) {
+}  // namespace
+
+Section memory_section(const JobView& view, const tool::Job& job, const tool::Summary& summary) {
     const std::string heading = "Memory";
+    const std::vector<MemoryCounter> counters = find_memory(job, view);
     if (counters.empty())
         return Section::without("memory", heading,
                                 "No memory was counted: the rows have no counters such as memory.allocated_bytes.");
-    return {"memory",
-            heading,
-            "A rank above the others runs out of memory first.",
-            {},
-            {draw(view, counters)},
-            memory_table(summary).html(0)};
+    Section section{"memory", heading, "A rank above the others runs out of memory first.",
+                    {},       {},      memory_table(summary).html(0)};
+    if (view.ranks.size() > 1) section.figures.push_back(draw(view, counters));
+    return section;
 }
 
 }  // namespace cep::report

@@ -14,7 +14,6 @@ struct PageText {
 };
 
 [[nodiscard]] PageText page_style();
-/// An empty text in a build without npm.
 [[nodiscard]] PageText page_script();
 
 }  // namespace cep::report

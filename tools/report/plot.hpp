@@ -3,6 +3,7 @@
 // Plot: the area of a picture that values are drawn in, with the grid and the labels round it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,6 +22,7 @@ struct Plot {
     double top = 0;
     double bottom = 0;
 
+    [[nodiscard]] std::array<double, 4> box() const { return {left, top, right, bottom}; }
     [[nodiscard]] double width() const { return right - left; }
     [[nodiscard]] double middle() const { return left + width() / 2; }
     /// The middle of one of `count` columns of equal width.

@@ -10,7 +10,6 @@
 #include "base/failure.hpp"
 #include "base/units.hpp"
 #include "report/data.hpp"
-#include "report/fit.hpp"
 #include "report/page_text.hpp"
 #include "report/sections.hpp"
 #include "show/html.hpp"
@@ -30,11 +29,19 @@ constexpr std::string_view patterns =
     "height=\"6\"/>"
     "<path class=\"hatch-line\" d=\"M0 0V6\"/></pattern></defs></svg>\n";
 
+/// What a page shows.
+struct PageParts {
+    const ReportInputs& inputs;
+    const JobView& view;
+    const HeatMap& heat;
+};
+
 std::string head(const std::string& title) {
     const PageText style = page_style();
     const PageText script = page_script();
-    std::string policy = fmt::format("default-src 'none'; style-src 'sha256-{}'; img-src data:", style.sha256);
-    if (!script.text.empty()) policy += fmt::format("; script-src 'sha256-{}'", script.sha256);
+    const std::string policy =
+        fmt::format("default-src 'none'; style-src 'sha256-{}'; img-src data:; script-src 'sha256-{}'", style.sha256,
+                    script.sha256);
     return fmt::format(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
@@ -72,14 +79,14 @@ std::vector<Section> make_sections(const PageParts& parts) {
     const JobView& view = parts.view;
     std::vector<Section> sections;
     if (inputs.comparison != nullptr) sections.push_back(compare_section(*inputs.comparison));
-    sections.push_back(breakdown_section(view, parts.breakdown));
+    sections.push_back(breakdown_section(view, inputs.verdict->ledger));
     sections.push_back(heat_section(view, parts.heat));
     sections.push_back(waits_section(view, parts.heat));
     sections.push_back(bands_section(view, parts.heat, *inputs.job, *inputs.verdict));
     sections.push_back(what_if_section(*inputs.verdict));
-    sections.push_back(timeline_section(view, parts.timeline));
+    sections.push_back(timeline_section(view, find_timeline(*inputs.job, inputs.table, view, inputs.timeline)));
     sections.push_back(comm_section(inputs.comm, inputs.why_no_comm));
-    sections.push_back(memory_section(view, parts.memory, *inputs.summary));
+    sections.push_back(memory_section(view, *inputs.job, *inputs.summary));
     return sections;
 }
 
@@ -88,7 +95,8 @@ std::string html_of(const Section& section) {
     if (!section.empty.empty()) return html + "<p class=\"empty\">" + html_text(section.empty) + "</p>\n</section>\n";
     html += "<p class=\"look\">" + html_text(section.look) + "</p>\n";
     for (const Figure& figure : section.figures) {
-        html += "<figure class=\"static\"><div class=\"scroll\" tabindex=\"0\">" + figure.svg + "</div>";
+        html += figure.may_scroll ? "<figure><div class=\"scroll\" tabindex=\"0\">" + figure.picture + "</div>"
+                                  : "<figure>" + figure.picture;
         if (!figure.caption.empty()) html += "<figcaption>" + html_text(figure.caption) + "</figcaption>";
         html += "</figure>\n";
     }
@@ -96,10 +104,16 @@ std::string html_of(const Section& section) {
     return html + "</section>\n";
 }
 
+/// The run's name; of rows that have none, what it is.
+std::string name_of(const tool::Job& job) {
+    const bool has_name = !job.runs.empty() && !job.runs.back().run_id.empty();
+    return has_name ? job.runs.back().run_id : "Training job";
+}
+
 /// All but the data and the script. `document` is that of cep summarize.
 std::string body(const PageParts& parts, const tool::Document& document) {
     const std::vector<Section> sections = make_sections(parts);
-    std::string html = std::string(patterns) + "<header>\n<h1>CUDA Event Profiler: report of a training job</h1>\n<p>" +
+    std::string html = std::string(patterns) + "<header>\n<h1>" + html_text(name_of(*parts.inputs.job)) + "</h1>\n<p>" +
                        html_text(describe_job(parts.inputs, parts.view)) + "</p>\n" +
                        describe_damage(*parts.inputs.job) + "</header>\n<main>\n<section id=\"verdict\">\n" +
                        tool::html_findings(document) + "</section>\n" + navigation(sections);
@@ -111,32 +125,25 @@ std::string body(const PageParts& parts, const tool::Document& document) {
     return html;
 }
 
-std::string footer(const std::vector<std::string>& left_out, bool has_script) {
+std::string footer(const std::vector<std::string>& left_out) {
     std::string html =
-        "<footer>\n<p>Written by cep " CEP_VERSION " report. This page needs no network and no other file.";
-    if (!has_script) html += " It was made by a build without a script: its pictures are static.";
-    html += "</p>\n";
+        "<footer>\n<p>Written by cep " CEP_VERSION " report. This page needs no network and no other file.</p>\n";
     for (const std::string& sentence : left_out)
         html += "<p>To keep the file small: " + html_text(sentence) + ".</p>\n";
     return html + "</footer>\n";
 }
 
-/// Of the bins of ranks and steps, each written twice.
-std::size_t room_of_grids(const PageParts& parts) {
-    constexpr std::size_t a_number = 22;
-    const JobView& view = parts.view;
-    const std::size_t ranks = std::max(parts.heat.rank_bins.size() + parts.heat.chosen.size(), view.ranks.size());
-    return 2 * a_number * (ranks + view.steps.size() + parts.heat.band_steps.size());
-}
-
-/// What a page with this heat map lacks.
-std::vector<std::string> describe_left_out(const PageParts& parts, const FittedHeat& fitted) {
-    std::vector<std::string> left_out = fitted.left_out;
+std::vector<std::string> describe_left_out(const PageParts& parts, const PageData& data) {
+    std::vector<std::string> left_out;
+    if (data.json.empty())
+        left_out.emplace_back("the data of pictures that can be enlarged is left out");
+    else if (data.left_out > 0)
+        left_out.push_back(tool::format_plural(data.left_out, "view") + " of the heat map had no room");
     if (parts.view.left_out_phases > 0)
         left_out.push_back(fmt::format("{} with less time have no pictures",
                                        tool::format_plural(parts.view.left_out_phases, "phase")));
     if (const tool::JobTable* table = parts.inputs.table; table != nullptr && table->steps.size() < table->all_steps)
-        left_out.push_back(fmt::format("own work and waiting: of {} of {} steps, chosen at random",
+        left_out.push_back(fmt::format("pictures show {} of {} steps, chosen by a hash of their number",
                                        tool::format_count(table->steps.size()), tool::format_count(table->all_steps)));
     return left_out;
 }
@@ -145,23 +152,16 @@ std::vector<std::string> describe_left_out(const PageParts& parts, const FittedH
 Report assemble(const PageParts& parts, const std::string& head, const std::string& body) {
     constexpr std::size_t room_of_footer = 2048;
     const std::size_t max_bytes = parts.inputs.max_bytes;
-    const std::string_view script = page_script().text;
-    const std::size_t needed = head.size() + body.size() + script.size() + room_of_footer +
-                               write_data(parts, {}).size() + room_of_grids(parts);
+    const std::string script = fmt::format("<script>{}</script>\n", page_script().text);
+    const std::size_t needed = head.size() + body.size() + script.size() + room_of_footer;
+    PageData data;
+    if (needed < max_bytes && !parts.heat.layers.empty()) data = write_data(parts.view, parts.heat, max_bytes - needed);
     Report report;
-    std::string data;
-    if (needed <= max_bytes) {
-        const FittedHeat fitted = fit_heat(parts.heat, parts.view, max_bytes - needed);
-        data = write_data(parts, fitted);
-        report.left_out = describe_left_out(parts, fitted);
-    } else {
-        report.left_out = {"the data for pictures that can be explored is left out"};
-    }
-    report.has_script = !script.empty() && !data.empty();
-    report.html = head + body + footer(report.left_out, !script.empty());
-    if (!data.empty()) report.html += "<script type=\"application/json\" id=\"cep-data\">" + data + "</script>\n";
-    if (report.has_script) report.html += fmt::format("<script>{}</script>\n", script);
-    report.html += "</body>\n</html>\n";
+    report.left_out = describe_left_out(parts, data);
+    report.html = head + body + footer(report.left_out);
+    if (!data.json.empty())
+        report.html += "<script type=\"application/json\" id=\"cep-data\">" + data.json + "</script>\n";
+    report.html += script + "</body>\n</html>\n";
     if (report.html.size() > max_bytes)
         throw tool::UsageError(fmt::format("--max-bytes: the page needs {} bytes, even without its data",
                                            tool::format_count(report.html.size())));
@@ -170,26 +170,11 @@ Report assemble(const PageParts& parts, const std::string& head, const std::stri
 
 }  // namespace
 
-void add_derived_step(const tool::JobTable& table, JobView& view) {
-    if (view.has_step || table.has_step_spans) return;
-    const bool any =
-        std::any_of(table.median_step_ms.begin(), table.median_step_ms.end(), [](double ms) { return ms > 0; });
-    if (!any) return;
-    view.phases.insert(view.phases.begin(), {"whole step", schema::Kind::step, 0});
-    view.has_step = true;
-}
-
 Report make_report(const ReportInputs& inputs, JobView view) {
-    // In this order: the heat map fills in JobView::slowness_ms.
-    HeatMap heat = build_heat({inputs.job, inputs.table, inputs.rows}, view, inputs.max_bytes);
-    const PageParts parts{inputs,
-                          view,
-                          std::move(heat),
-                          find_breakdown(view, inputs.verdict->ledger),
-                          find_timeline(*inputs.job, inputs.table, view, inputs.timeline),
-                          find_memory(*inputs.job, view)};
+    const HeatMap heat = build_heat(*inputs.job, inputs.table, view);  // which fills in JobView::slowness_ms
+    const PageParts parts{inputs, view, heat};
     const tool::Document document = tool::summary_document(*inputs.job, *inputs.summary, inputs.verdict, {});
-    return assemble(parts, head(document.headline.empty() ? "cep report" : document.headline), body(parts, document));
+    return assemble(parts, head(name_of(*inputs.job) + " · cep report"), body(parts, document));
 }
 
 }  // namespace cep::report

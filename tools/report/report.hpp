@@ -9,7 +9,6 @@
 
 #include "comm/comm_report.hpp"
 #include "compare/comparison.hpp"
-#include "report/breakdown.hpp"
 #include "report/heat.hpp"
 #include "report/timeline.hpp"
 #include "summary/summary.hpp"
@@ -26,7 +25,6 @@ struct ReportInputs {
     const tool::Verdict* verdict = nullptr;
     const tool::JobTable* table = nullptr;  // nullptr: why_no_table says why
     std::string why_no_table;
-    const RowHeat* rows = nullptr;           // where the job keeps no samples
     const comm::CommReport* comm = nullptr;  // nullptr: why_no_comm says why
     std::string why_no_comm = "No communication is timed.";
     const compare::Comparison* comparison = nullptr;  // nullptr: one job is shown
@@ -37,11 +35,7 @@ struct ReportInputs {
 struct Report {
     std::string html;
     std::vector<std::string> left_out;  // sentences: what was binned or left out for its size
-    bool has_script = false;
 };
-
-/// Adds a phase for whole steps where no rows say how long they took, but the table does.
-void add_derived_step(const tool::JobTable& table, JobView& view);
 
 /// Throws UsageError where even the page without data is larger than max_bytes.
 [[nodiscard]] Report make_report(const ReportInputs& inputs, JobView view);

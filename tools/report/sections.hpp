@@ -9,8 +9,6 @@
 
 #include "comm/comm_report.hpp"
 #include "compare/comparison.hpp"
-#include "replay/replay.hpp"
-#include "report/breakdown.hpp"
 #include "report/heat.hpp"
 #include "report/timeline.hpp"
 #include "summary/summary.hpp"
@@ -19,8 +17,9 @@
 namespace cep::report {
 
 struct Figure {
-    std::string svg;
-    std::string caption;  // plain text
+    std::string picture;      // SVG or HTML
+    std::string caption;      // plain text
+    bool may_scroll = false;  // an SVG, which is not smaller than its text can be read
 };
 
 /// What to look for, pictures, and the same as text.
@@ -40,32 +39,15 @@ struct Section {
 [[nodiscard]] Section heat_section(const JobView& view, const HeatMap& heat);
 [[nodiscard]] Section bands_section(const JobView& view, const HeatMap& heat, const tool::Job& job,
                                     const tool::Verdict& verdict);
-[[nodiscard]] Section breakdown_section(const JobView& view, const Breakdown& breakdown);
+[[nodiscard]] Section breakdown_section(const JobView& view, const tool::Ledger& ledger);
 [[nodiscard]] Section waits_section(const JobView& view, const HeatMap& heat);
 [[nodiscard]] Section timeline_section(const JobView& view, const Timeline& timeline);
 /// `report`: nullptr where the job was not read for it; `why` then says why.
 [[nodiscard]] Section comm_section(const comm::CommReport* report, const std::string& why);
 [[nodiscard]] Section compare_section(const compare::Comparison& comparison);
 
-/// A counter of each rank's device memory.
-struct MemoryCounter {
-    std::string name;
-    std::vector<float> by_rank;  // the largest value; NaN for none
-};
-/// Those whose names begin with "memory." and end with "_bytes".
-[[nodiscard]] std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view);
-[[nodiscard]] Section memory_section(const JobView& view, const std::vector<MemoryCounter>& counters,
-                                     const tool::Summary& summary);
-
-/// A part of the waterfall from the replayed step to the ideal one.
-struct Loss {
-    std::string label;
-    double ms = 0;  // of a step
-};
-/// They sum to the difference.
-[[nodiscard]] std::vector<Loss> losses_of(const tool::Replay& replay);
-/// Why there is nothing to show; "" where there is.
-[[nodiscard]] std::string why_no_replay(const tool::Replay& replay);
+/// Of the counters whose names begin with "memory." and end with "_bytes".
+[[nodiscard]] Section memory_section(const JobView& view, const tool::Job& job, const tool::Summary& summary);
 [[nodiscard]] Section what_if_section(const tool::Verdict& verdict);
 
 }  // namespace cep::report

@@ -106,6 +106,16 @@ void Svg::text(std::string_view style, Point at, Anchor anchor, std::string_view
                         number(at.second), how, html_text(text));
 }
 
+void Svg::group(std::string_view id, const std::array<double, 4>& left_top_right_bottom, double width_ms) {
+    const auto& [left, top, right, bottom] = left_top_right_bottom;
+    svg_ += fmt::format("<g id=\"{}\" data-box=\"{} {} {} {}\" data-ms=\"{}\">\n", id, number(left), number(top),
+                        number(right), number(bottom), width_ms);
+}
+
+void Svg::group(std::string_view id) {
+    svg_ += fmt::format("<g id=\"{}\">\n", id);
+}
+
 void Svg::png(double x, double y, double width, double height, std::string_view data) {
     svg_ += fmt::format(
         "<image class=\"pixels\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" "

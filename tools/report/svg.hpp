@@ -3,6 +3,7 @@
 // SVG: pictures as text. Colours are classes of the page's style sheet, so that a picture follows its theme.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -29,6 +30,10 @@ class Svg {
     void band(std::string_view style, const std::vector<Point>& upper, const std::vector<Point>& lower);
     void circle(std::string_view style, Point centre, double radius, std::string_view tip = {});
     void text(std::string_view style, Point at, Anchor anchor, std::string_view text);
+    /// What the script of the page changes when a part is enlarged: the area of a plot, and the time that it is wide.
+    void group(std::string_view id, const std::array<double, 4>& left_top_right_bottom, double width_ms = 0);
+    void group(std::string_view id);
+    void end_group() { svg_ += "</g>\n"; }
     /// `data`: base64 of a PNG.
     void png(double x, double y, double width, double height, std::string_view data);
 

@@ -124,6 +124,7 @@ class TimelineFinder {
         const std::set<std::int64_t> stages(view_.stage.begin(), view_.stage.end());
         blamed.resize(std::min<std::size_t>(blamed.size(), stages.size() > 1 ? 1 : 2));
         for (const std::size_t rank : blamed) add_rank(rank, "slow", most_ranks);
+        if (!blamed.empty()) add_waiting();
         if (stages.size() > 1) {
             add_stages();
         } else {
@@ -134,6 +135,20 @@ class TimelineFinder {
         }
         if (found_.ranks.empty()) add_rank(0, "first", most_ranks);
         if (found_.ranks.size() == 1) add_rank(view_.ranks.size() - 1, "last", most_ranks);
+    }
+
+    /// Those that wait longest and for a median time in the first step that is shown.
+    void add_waiting() {
+        if (table_ == nullptr || !table_->has_comm) return;
+        const auto step = std::find(table_->steps.begin(), table_->steps.end(), found_.steps.front().step);
+        if (step == table_->steps.end()) return;
+        std::vector<double> wait_ms;
+        for (std::size_t rank = 0; rank < view_.ranks.size(); ++rank) {
+            const double ms = table_->wait_ms.at(rank, static_cast<std::size_t>(step - table_->steps.begin()));
+            wait_ms.push_back(shown_.contains(rank) ? NAN : ms);
+        }
+        add_rank(place_of_quantile(wait_ms, 1), "waits longest", most_ranks);
+        add_rank(place_of_quantile(wait_ms, 0.5), "waits, median", most_ranks);
     }
 
     /// The first rank of each pipeline stage that has none yet.

@@ -9,12 +9,10 @@
 #include "base/units.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "show/html.hpp"
 
 namespace cep::report {
 namespace {
 
-using tool::Cell;
 using tool::format_duration_ms;
 
 constexpr double first_row = 52;
@@ -94,7 +92,7 @@ void draw_legend(Svg& svg, const JobView& view, const Timeline& timeline, std::s
         const std::string name = shorten(view.phases[phase].name, 20);
         const double needed = 30 + 7 * static_cast<double>(name.size());
         if (x + needed > picture_width) return;
-        svg.rect(fmt::format("part c{}", view.phases[phase].color), x, 25, 12, 12);
+        svg.rect("part " + view.phases[phase].color(), x, 25, 12, 12);
         svg.text("tick", {x + 17, 35}, Anchor::start, name);
         x += needed;
     }
@@ -113,47 +111,32 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
     const std::string title = fmt::format("Step {}", tool::format_integer(shown.step));
     Svg svg(
         fmt::format("timeline-{}", step), picture_width, rows.bottom() + 40, title + " on a few ranks",
-        "One row for each stream of each rank, time from left to right. Thin lines join the parts of one collective. "
-        "The table below has the longest spans.");
+        "One row for each stream of each rank, time from left to right. Thin lines join the parts of one collective.");
     const Plot plot{.left = names_end, .right = picture_width - 16, .top = first_row - 4, .bottom = rows.bottom() + 4};
     const Axis x(0, shown.length_ms, plot.left, plot.right);
     svg.text("title", {plot.left, 14}, Anchor::start, title);
     draw_legend(svg, view, timeline, step);
+    svg.group(fmt::format("ticks-{}", step));
     draw_values_below(svg, plot, x, 7, plot.bottom + 16, tick_ms);
+    svg.end_group();
+    svg.group(fmt::format("spans-{}", step), plot.box(), shown.length_ms);
+    svg.rect("under", plot.left, plot.top, plot.width(), plot.bottom - plot.top);
     for (const TimelineSpan& span : timeline.spans) {
         if (span.step != step || is_step(view, span)) continue;
         const PhaseView& phase = view.phases[span.phase];
         const double from = x(span.start_ms);
         const double length = x(span.start_ms + span.duration_ms) - from;
-        svg.rect(fmt::format("part c{}", phase.color), from, rows.y(span), std::max(length, 1.0), lane_height - 3,
+        svg.rect("part " + phase.color(), from, rows.y(span), std::max(length, 1.0), lane_height - 3,
                  fmt::format("{}: {}, from {} on{}", phase.name, format_duration_ms(span.duration_ms),
                              format_duration_ms(span.start_ms), by_its_clock(span)));
         if (const auto room = static_cast<std::size_t>(length / 7.5); room >= 4)
-            svg.text(fmt::format("on-c{}", phase.color), {from + 4, rows.y(span) + 11}, Anchor::start,
+            svg.text("on " + phase.color(), {from + 4, rows.y(span) + 11}, Anchor::start,
                      shorten(phase.name, room > phase.name.size() ? room : room - 1));
     }
     draw_joins(svg, view, timeline, step, rows, x);
+    svg.end_group();
     draw_names(svg, view, timeline, rows);
-    return {svg.finish(), ""};
-}
-
-tool::Table span_table(const JobView& view, const Timeline& timeline) {
-    tool::Table table({{"step", "step", tool::Align::right, "", ""},
-                       {"rank", "rank", tool::Align::right, "", ""},
-                       {"lane", "on", tool::Align::left, "", "the stream, or the host"},
-                       {"phase", "phase", tool::Align::left, "", ""},
-                       {"start_ms", "begins at", tool::Align::right, "ms", "from the begin of the step"},
-                       {"duration_ms", "takes", tool::Align::right, "ms", ""}},
-                      "Spans in the pictures");
-    for (const TimelineSpan& span : timeline.spans) {
-        const Lane& lane = timeline.lanes[span.lane];
-        table.add({Cell::integer(timeline.steps[span.step].step),
-                   Cell::integer(view.ranks[timeline.ranks[lane.rank].rank]), Cell::text_of(lane.name),
-                   Cell::text_of(view.phases[span.phase].name), Cell::words(format_duration_ms(span.start_ms)),
-                   Cell::words(format_duration_ms(span.duration_ms))});
-    }
-    table.set_rest("span");
-    return table;
+    return {svg.finish(), "", true};
 }
 
 }  // namespace
@@ -167,7 +150,7 @@ Section timeline_section(const JobView& view, const Timeline& timeline) {
         "What is joined is one collective: its parts end together, and the rank whose part is shortest came last.",
         {},
         {},
-        span_table(view, timeline).html(60)};
+        {}};
     for (std::size_t step = 0; step < timeline.steps.size(); ++step)
         if (timeline.steps[step].length_ms > 0) section.figures.push_back(draw(view, timeline, step));
     if (section.figures.empty()) return Section::without("timeline", heading, "None of the chosen steps has rows.");

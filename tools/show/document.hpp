@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "read/coverage.hpp"
@@ -33,7 +34,9 @@ struct Document {
     std::string scope;     // which part of the inputs it is about, where they hold more: other runs are left out
     std::string headline;  // what a tired person must know, in one or two sentences
     Tone tone = Tone::neutral;
+    std::string certainty;               // how sure the headline is
     std::vector<std::string> evidence;   // why the headline says so
+    std::vector<std::size_t> minor;      // indices into evidence: figures of the job that the headline does not rest on
     std::vector<std::string> next;       // what to do
     std::vector<Fact> facts;             // what the analysis looked at
     std::optional<StepPicture> picture;  // in text only, and only where the rendering has room for it
@@ -42,6 +45,12 @@ struct Document {
     std::vector<std::string> notes;      // how to read the tables
     /// Writes the whole document as one JSON object, whose "schema" is published.
     std::function<void(JsonWriter&)> write_json;
+
+    /// Evidence that a page shows apart.
+    void add_minor(std::string text) {
+        minor.push_back(evidence.size());
+        evidence.push_back(std::move(text));
+    }
 };
 
 enum class Format : std::uint8_t { text, markdown, csv, json };

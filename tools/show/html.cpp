@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/html.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "base/text.hpp"
 
 namespace cep::tool {
@@ -29,10 +32,44 @@ std::string list_of(const std::string& begin, const std::vector<std::string>& li
     return html + "</ul>\n";
 }
 
+constexpr std::array<std::string_view, 14> units = {"%",  "ns", "µs", "ms",   "s",    "B", "kB",
+                                                    "MB", "GB", "TB", "GB/s", "GB·s", "×", "FLOP/s"};
+
+bool begins_with_unit(std::string_view text) {
+    return std::any_of(units.begin(), units.end(), [&](std::string_view unit) {
+        if (!text.starts_with(unit)) return false;
+        const std::string_view rest = text.substr(unit.size());
+        return rest.empty() || std::string_view(" .,;:)(/-").find(rest.front()) != std::string_view::npos ||
+               static_cast<unsigned char>(rest.front()) >= 0x80;
+    });
+}
+
+/// Between a number and its unit a line does not break.
+std::string with_units_kept(std::string_view text) {
+    std::string kept;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const bool is_between =
+            text[i] == ' ' && i > 0 && text[i - 1] >= '0' && text[i - 1] <= '9' && begins_with_unit(text.substr(i + 1));
+        if (is_between)
+            kept += "\u00a0";
+        else
+            kept += text[i];
+    }
+    return kept;
+}
+
+/// What the headline does not rest on, in one line.
+std::string minor_of(const Document& document) {
+    std::string text;
+    for (const std::size_t index : document.minor)
+        text += (text.empty() ? "" : " · ") + html_text(document.evidence[index]);
+    return text.empty() ? "" : "<p class=\"minor\">" + text + "</p>\n";
+}
+
 }  // namespace
 
 std::string html_text(std::string_view text) {
-    const std::string plain = printable(text);
+    const std::string plain = with_units_kept(printable(text));
     std::string html;
     for (std::string_view rest = plain; !rest.empty();) html += escaped(take_character(rest));
     return html;
@@ -43,8 +80,14 @@ std::string html_findings(const Document& document) {
     if (!document.scope.empty()) html += "<p class=\"note\">" + html_text(document.scope) + "</p>\n";
     if (!document.headline.empty())
         html += "<p class=\"" + std::string(class_of(document.tone)) + "\">" + html_text(document.headline) + "</p>\n";
-    const std::string lists =
-        list_of("<h3>Why</h3>\n<ul>\n", document.evidence) + list_of("<h3>What to do</h3>\n<ul>\n", document.next);
+    if (!document.certainty.empty())
+        html += "<p class=\"sure\"><b>How sure:</b> " + html_text(document.certainty) + ".</p>\n";
+    std::vector<std::string> reasons;
+    for (std::size_t i = 0; i < document.evidence.size(); ++i)
+        if (std::find(document.minor.begin(), document.minor.end(), i) == document.minor.end())
+            reasons.push_back(document.evidence[i]);
+    const std::string lists = list_of("<h3>Why</h3>\n<ul>\n", reasons) +
+                              list_of("<h3>What to do</h3>\n<ul>\n", document.next) + minor_of(document);
     return lists.empty() ? html : html + "<div class=\"findings\">\n" + lists + "</div>\n";
 }
 

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "advice/ledger_document.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "verdict/causes.hpp"
+#include "verdict/certainty.hpp"
 
 namespace cep::tool {
 namespace {
@@ -109,6 +111,7 @@ class Sentences {
     Document write() {
         document_.headline = headline();
         document_.tone = tone();
+        document_.certainty = describe_certainty(verdict_);
         add_early_end();
         const bool is_of_cause = headline_cause(verdict_) != nullptr;
         if (is_of_cause) add_causes(document_, verdict_);
@@ -314,7 +317,7 @@ class Sentences {
                                              : "nobody waits for " + describe(*straggler));
         }
         if (verdict_.gpu_hours_lost && *verdict_.gpu_hours_lost >= 0.1)
-            document_.evidence.push_back(
+            document_.add_minor(
                 fmt::format("{:.1f} GPU-hours were lost to slow ranks in these steps", *verdict_.gpu_hours_lost));
         if (!stragglers_.empty()) add_next_of(*stragglers_.front());
     }
@@ -439,11 +442,10 @@ class Sentences {
                             "of communication is transfer",
                             format_percent(shares.wait)));
         const Efficiency& efficiency = verdict_.efficiency;
-        if (efficiency.mfu && *efficiency.mfu <= 1)
-            document_.evidence.push_back("MFU " + format_percent(*efficiency.mfu));
+        if (efficiency.mfu && *efficiency.mfu <= 1) document_.add_minor("MFU " + format_percent(*efficiency.mfu));
         if (!efficiency.mfu && !verdict_.ledger.device_without_peak.empty())
-            document_.evidence.push_back(fmt::format("no MFU: the peak of {} is not known; --peak-flops gives it",
-                                                     printable(verdict_.ledger.device_without_peak)));
+            document_.add_minor(fmt::format("no MFU: the peak of {} is not known; --peak-flops gives it",
+                                            printable(verdict_.ledger.device_without_peak)));
         if (efficiency.bubble_fraction && efficiency.theoretical_bubble_fraction)
             document_.evidence.push_back(fmt::format(
                 "pipeline: {} of a step without own work; the schedule alone needs {}",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the C++ source that holds the page's style sheet and its script.
 
-    python3 embed.py OUTPUT.cpp STYLE.css [SCRIPT.js]
+    python3 embed.py OUTPUT.cpp STYLE.css SCRIPT.js
 """
 
 import base64
@@ -39,9 +39,9 @@ def page_text(text):
 
 
 def main():
-    output, style, *script = (Path(name) for name in sys.argv[1:])
+    output, style, script = (Path(name) for name in sys.argv[1:])
     _, rules = style.read_text(encoding="utf-8").split("*/", 1)  # the comment at the head stays out of the page
-    code = script[0].read_text(encoding="utf-8") if script else ""
+    code = script.read_text(encoding="utf-8")
     output.write_text(SOURCE.format(style=page_text(rules), script=page_text(code)), encoding="utf-8")
 
 

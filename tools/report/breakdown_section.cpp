@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "base/units.hpp"
+#include "report/bars.hpp"
+#include "report/sections.hpp"
+#include "show/html.hpp"
+
+namespace cep::report {
+namespace {
+
+using tool::Cell;
+using tool::format_duration_ms;
+using tool::Ledger;
+using tool::PieceTimes;
+using tool::RankLedger;
+using tool::TimeKind;
+
+constexpr double least_part = 0.005;  // of one of the bars; less is one part with the rest
+
+/// A piece has the same colour on every page: of the kind of work that it is.
+constexpr std::array<std::string_view, tool::piece_count> styles = {
+    "k-compute v2", "k-comm v2",  "wait",       "bubble",     "k-memory v2", "k-memory v3", "k-data v2",
+    "k-host v2",    "k-other v2", "k-other v5", "k-other v4", "k-other v3",  "k-host v3",   "rest",
+    "k-other v6",   "rest",       "k-other v7", "k-other v1", "rest"};
+
+/// All of some ranks' time, divided by their steps.
+struct Share {
+    std::string label;
+    std::string note;
+    PieceTimes pieces;
+    double steps = 0;
+
+    [[nodiscard]] double ms(TimeKind piece) const { return static_cast<double>(pieces[piece]) * 1e-6 / steps; }
+    [[nodiscard]] double step_ms() const { return static_cast<double>(pieces.sum_ns()) * 1e-6 / steps; }
+};
+
+/// The job, and the ranks with the most, the median and the least work of their own.
+std::vector<Share> find_shares(const JobView& view, const Ledger& ledger) {
+    std::vector<Share> shares;
+    double steps = 0;
+    for (const RankLedger& rank : ledger.ranks) steps += static_cast<double>(rank.steps);
+    if (steps == 0 || ledger.empty()) return shares;
+    shares.push_back({"the job", "mean over all ranks", ledger.pieces, steps});
+    const std::vector<std::size_t> order = order_known(view.slowness_ms);
+    const auto add = [&](std::string_view note, std::size_t index) {
+        const RankLedger* const rank = ledger.find_rank(view.ranks[index]);
+        if (rank == nullptr || rank->steps == 0 || rank->elapsed_ns == 0) return;
+        shares.push_back({view.name_rank(index), std::string(note), rank->pieces, static_cast<double>(rank->steps)});
+    };
+    if (order.size() < 2) return shares;
+    add("most own work", order.back());
+    if (order.size() > 2) add("median own work", order[order.size() / 2]);
+    add("least own work", order.front());
+    return shares;
+}
+
+/// A piece, or the sum of those that are small in all bars.
+struct Part {
+    std::string name;
+    std::string style;
+    std::vector<double> ms;  // by bar
+};
+
+std::vector<Part> find_parts(const std::vector<Share>& shares) {
+    std::vector<Part> parts;
+    Part rest{"all the rest", "others", std::vector<double>(shares.size())};
+    for (std::size_t i = 0; i < tool::piece_count; ++i) {
+        const auto piece = static_cast<TimeKind>(i);
+        const bool is_large = std::any_of(shares.begin(), shares.end(), [&](const Share& share) {
+            return share.ms(piece) > least_part * share.step_ms();
+        });
+        Part part{std::string(tool::facts_of(piece).meaning), std::string(styles[i]), {}};
+        for (std::size_t bar = 0; bar < shares.size(); ++bar) {
+            part.ms.push_back(shares[bar].ms(piece));
+            if (!is_large) rest.ms[bar] += part.ms.back();
+        }
+        if (is_large) parts.push_back(std::move(part));
+    }
+    parts.push_back(std::move(rest));
+    return parts;
+}
+
+std::string with_percent(double ms, double of_ms) {
+    return fmt::format("{} ({:.1f} %)", format_duration_ms(ms), of_ms > 0 ? 100 * ms / of_ms : 0);
+}
+
+std::string draw(const std::vector<Share>& shares, const std::vector<Part>& parts) {
+    std::vector<KeyEntry> key;
+    for (const Part& part : parts) key.push_back({part.style, part.name});
+    std::vector<Bar> bars;
+    double most_ms = 0;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+        const double step_ms = shares[i].step_ms();
+        most_ms = std::max(most_ms, step_ms);
+        bars.push_back({shares[i].label, shares[i].note, {}, format_duration_ms(step_ms)});
+        double at = 0;
+        for (const Part& part : parts) {
+            if (!(part.ms[i] > 0)) continue;
+            bars.back().parts.push_back({part.style, at, at + part.ms[i],
+                                         part.name + ": " + with_percent(part.ms[i], step_ms),
+                                         format_duration_ms(part.ms[i])});
+            at += part.ms[i];
+        }
+    }
+    return key_html(key) + bars_html(bars, most_ms,
+                                     "A bar for the job and for each of a few ranks: where the time of "
+                                     "a step went. The table below has the numbers.");
+}
+
+tool::Table part_table(const std::vector<Share>& shares, const std::vector<Part>& parts) {
+    std::vector<tool::Column> columns = {{"part", "where the time of a step went", tool::Align::left, "", ""}};
+    for (const Share& share : shares)
+        columns.push_back({"ms", fmt::format("{}: {}", share.label, share.note), tool::Align::right, "ms", ""});
+    tool::Table table(std::move(columns));
+    for (const Part& part : parts) {
+        std::vector<Cell> cells = {Cell::text_of(part.name)};
+        for (std::size_t i = 0; i < shares.size(); ++i)
+            cells.push_back(Cell::words(with_percent(part.ms[i], shares[i].step_ms())));
+        table.add(std::move(cells));
+    }
+    std::vector<Cell> cells = {Cell::words("all")};
+    for (const Share& share : shares) cells.push_back(Cell::words(format_duration_ms(share.step_ms())));
+    table.add(std::move(cells));
+    return table;
+}
+
+}  // namespace
+
+Section breakdown_section(const JobView& view, const Ledger& ledger) {
+    const std::string heading = "Where the time went";
+    const std::vector<Share> shares = find_shares(view, ledger);
+    if (shares.empty()) return Section::without("breakdown", heading, "No rank has a step whose time is known.");
+    const std::vector<Part> parts = find_parts(shares);
+    Section section{"breakdown", heading, "All of the time, divided by the steps: of the job", {}, {}, {}};
+    section.look += shares.size() == 1 ? "." : ", and of a few ranks. What one works longer, the others wait.";
+    section.figures.push_back({draw(shares, parts), ""});
+    section.details = part_table(shares, parts).html(0);
+    return section;
+}
+
+}  // namespace cep::report

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/units.hpp"
+#include "report/plot.hpp"
+#include "report/sections.hpp"
+
+namespace cep::report {
+namespace {
+
+using tool::format_duration_ms;
+
+Axis axis_of(const std::vector<float>& values, double from, double to, bool has_zero) {
+    double low = INFINITY;
+    double high = -INFINITY;
+    for (const float value : values) {
+        if (std::isnan(value)) continue;
+        low = std::min<double>(low, value);
+        high = std::max<double>(high, value);
+    }
+    if (has_zero) low = 0;
+    const double middle = (low + high) / 2;
+    const double least = 0.1 * std::max(std::abs(middle), 1e-3);  // so that noise stays a cloud
+    const double half = std::max((high - low) / 2 * 1.1, least);
+    return {has_zero ? 0 : std::max(0.0, middle - half), has_zero ? std::max(high * 1.1, 1e-3) : middle + half, from,
+            to};
+}
+
+Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
+    const Plot plot{.left = 90, .right = picture_width - 130, .top = 24, .bottom = 290};
+    const Axis x = axis_of(own.by_rank, plot.left, plot.right, false);
+    const Axis y = axis_of(wait.by_rank, plot.bottom, plot.top, true);
+    Svg svg(
+        "waits-map", picture_width, plot.bottom + 50, "Own work against waiting, one dot for each rank",
+        "Own work of a usual step from left to right, waiting for other ranks from bottom to top. A rank at the lower "
+        "right works longest and waits least.");
+    draw_values_below(svg, plot, x, 7, plot.bottom + 17, tick_ms);
+    draw_values_at_left(svg, plot, y, 5, tick_ms);
+    svg.text("axis", {plot.middle(), plot.bottom + 38}, Anchor::middle, "own work of a step");
+    svg.text("axis", {plot.left, 14}, Anchor::start, "waiting for other ranks in a step");
+    const std::vector<std::size_t> blamed = view.blamed_ranks();
+    const std::set<std::size_t> is_blamed(blamed.begin(), blamed.end());
+    std::set<std::pair<long, long>> drawn;  // dots that lie on each other look like one
+    const auto place = [&](std::size_t rank) { return Point(x(own.by_rank[rank]), y(wait.by_rank[rank])); };
+    const auto draw_dot = [&](std::size_t rank, std::string_view style, double radius) {
+        const Point at = place(rank);
+        if (std::isnan(at.first) || std::isnan(at.second)) return;
+        if (!drawn.emplace(std::lround(at.first / 2), std::lround(at.second / 2)).second) return;
+        svg.circle(style, at, radius,
+                   fmt::format("{}: own work {}, waiting {}", view.name_rank(rank),
+                               format_duration_ms(own.by_rank[rank]), format_duration_ms(wait.by_rank[rank])));
+    };
+    for (std::size_t rank = 0; rank < view.ranks.size(); ++rank)
+        if (!is_blamed.contains(rank)) draw_dot(rank, "dot", 4);
+    drawn.clear();
+    for (const std::size_t rank : blamed) draw_dot(rank, "dot bad", 5);
+    if (blamed.size() <= 4)  // names of more would lie on each other
+        for (const std::size_t rank : blamed)
+            svg.text("tick bad", {place(rank).first + 9, place(rank).second + 4}, Anchor::start,
+                     fmt::format("rank {}", view.ranks[rank]));
+    return {svg.finish(), "", true};
+}
+
+}  // namespace
+
+Section waits_section(const JobView& view, const HeatMap& heat) {
+    const std::string heading = "Who works, who waits";
+    const Layer* own = heat.find(0, Measure::own);
+    const Layer* wait = heat.find(0, Measure::wait);
+    if (own == nullptr || wait == nullptr)
+        return Section::without("waits", heading,
+                                own == nullptr
+                                    ? "What ranks do by themselves and what they wait for is not known apart."
+                                    : "No collective is timed, so that waiting for other ranks is not known.");
+    if (std::all_of(wait->by_rank.begin(), wait->by_rank.end(), [](float ms) { return std::isnan(ms); }))
+        return Section::without("waits", heading,
+                                "No collective could be matched between ranks, so that waiting is not known.");
+    if (view.ranks.size() < 3)
+        return Section::without("waits", heading, "Fewer than three ranks are seen at a glance in the table of ranks.");
+    return {
+        "waits",
+        heading,
+        "A rank at the lower right works longer than the others and waits for nobody: the others wait for it. A cloud "
+        "without such a dot is a job whose ranks are alike.",
+        {},
+        {draw_waits(view, *own, *wait)},
+        "<p>The table of ranks under “Every rank, every step” has the numbers.</p>\n"};
+}
+
+}  // namespace cep::report
