@@ -173,6 +173,14 @@ void wake_writer(cep_profiler& profiler) noexcept {
     wake_writer(profiler);
 }
 
+/// At the ends of capture_range. A capture that this thread's spans have met since the step before may go on.
+[[gnu::noinline, gnu::cold]] void switch_capture(cep_profiler& profiler, std::int64_t step) noexcept {
+    const SessionGuard guard(profiler);
+    if (guard.session() == nullptr) return;
+    const ThreadRecorder* const recorder = guard.existing_recorder();
+    profiler.capture.at_step(step, recorder != nullptr ? recorder->capture_skipped() : 0);
+}
+
 /// Tries again to start the threads that the system refused before. Called at flush steps.
 void retry_thread_start(cep_profiler& profiler) noexcept {
     const SessionGuard guard(profiler);
@@ -327,6 +335,8 @@ int32_t cep_step(cep_profiler* profiler, int64_t step) {
     const bool in_window = sampling.in_window(step);
     const bool recorded = in_window && sampling.is_on_stride(step, profiler->stride.load(std::memory_order_relaxed));
     profiler->board.publish(step, recorded, in_window);
+    if (profiler->capture.is_set()) [[unlikely]]
+        cep::switch_capture(*profiler, step);
     if (profiler->is_bounded && recorded) [[unlikely]]
         cep::count_recorded_step(*profiler, step);
     if (!sampling.flushes(step)) return CEP_OK;

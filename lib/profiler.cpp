@@ -105,6 +105,7 @@ std::int32_t open_profiler(Config config, cep_profiler*& out) {
     profiler->stride.store(config.sampling.record_every_n_steps, std::memory_order_relaxed);
     profiler->rank = config.rank;
     profiler->is_bounded = config.max_overhead_percent > 0;
+    if (config.active()) profiler->capture.set(config.capture_range, config.rank);
     profiler->only_spans = config.layout != CEP_LAYOUT_FULL;
     if (!config.meta.empty())
         if (const std::int32_t code = profiler->inputs.meta.merge(config.meta.c_str()); code != CEP_OK) return code;
@@ -155,6 +156,7 @@ std::int32_t close_profiler(cep_profiler& profiler, std::int64_t deadline_ns, bo
     profiler.closer.store(&this_thread, std::memory_order_relaxed);
     tell_if_no_step(profiler);
     profiler.board.stop();
+    if (!exiting) profiler.capture.end();
     profiler.close_code = guarded("cep_close", [&] { return end_session(profiler, *session, deadline_ns, exiting); });
     profiler.closed.serve(1);
     return profiler.close_code;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "cuda/capture_switch.hpp"
 #include "options/options.hpp"
 #include "record/name_table.hpp"
 #include "record/record.hpp"
@@ -46,6 +47,7 @@ struct cep_profiler {
     std::atomic<std::int64_t> stride{1};  ///< the user's or a longer one; see StrideControl
     bool only_spans = false;  ///< no rows of other types
     bool is_bounded = false;  ///< max_overhead_percent is set
+    cep::cuda::CaptureSwitch capture;
     std::int32_t rank = 0;
     cep::WriterInputs inputs{board};
 

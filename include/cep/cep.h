@@ -44,8 +44,8 @@
  *  - Times are nanoseconds in int64_t. UNIX times count from 1970-01-01T00:00:00Z.
  *
  * The header needs C99 or C++11. All is available since version 0.1.0, except what 0.2.0 added: cep_enabled(),
- * cep_phase(), cep_rank(), cep_options.max_overhead_percent, cep_stats.pending, cep_stats.trainer_ns, cep_attrs.flags
- * with CEP_ATTRS_ASYNC, CEP_ATTRS_INIT and CEP_LAYOUT_SPANS.
+ * cep_phase(), cep_rank(), cep_options.max_overhead_percent, cep_options.capture_range, cep_stats.pending,
+ * cep_stats.trainer_ns, cep_attrs.flags with CEP_ATTRS_ASYNC, CEP_ATTRS_INIT and CEP_LAYOUT_SPANS.
  */
 #ifndef CEP_CEP_H
 #define CEP_CEP_H
@@ -216,6 +216,13 @@ typedef struct cep_options {
      * at most a quarter of the bound. 0 (default): no bound.
      */
     double max_overhead_percent;
+    /**
+     * Steps round which the library calls cuProfilerStart and cuProfilerStop, such as "100-104", both inclusive, or
+     * "100-104@0,8" on some of the profiled ranks: `nsys profile --capture-range=cudaProfilerApi` then records these
+     * steps only. It calls them in cep_step(), once in the life of the process, and in no stream capture that it knows
+     * of. NULL (default): never.
+     */
+    const char *capture_range;
 } cep_options;
 
 /**

@@ -149,6 +149,10 @@ class Options {
     Options& meta(std::string value) { return set(&cep_options::meta, state_->meta, std::move(value)); }
     /// Records fewer steps rather than take more of the trainer's time, in percent. 0: no bound.
     Options& max_overhead_percent(double value) { return set(&cep_options::max_overhead_percent, value); }
+    /// Steps for `nsys profile --capture-range=cudaProfilerApi`, such as "100-104", or "100-104@0,8" on some ranks.
+    Options& capture_range(std::string value) {
+        return set(&cep_options::capture_range, state_->capture_range, std::move(value));
+    }
 
     [[nodiscard]] const cep_options& native() const noexcept { return state_->native; }
 
@@ -161,7 +165,7 @@ class Options {
         ~State() { cep_options_clear(&native); }
 
         cep_options native{};
-        std::string directory, run_id, meta;
+        std::string directory, run_id, meta, capture_range;
         std::vector<std::int32_t> ranks;
     };
 

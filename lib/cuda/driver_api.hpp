@@ -91,7 +91,9 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
     X(event_elapsed_time, cuEventElapsedTime, cuEventElapsedTime_v2, cuEventElapsedTime, required,                     \
       (float* milliseconds, CUevent start, CUevent end))                                                               \
     X(event_destroy, cuEventDestroy, cuEventDestroy_v2, cuEventDestroy_v2, required, (CUevent event))                  \
-    X(get_error_name, cuGetErrorName, cuGetErrorName, cuGetErrorName, required, (CUresult code, const char** name))
+    X(get_error_name, cuGetErrorName, cuGetErrorName, cuGetErrorName, required, (CUresult code, const char** name))    \
+    X(profiler_start, cuProfilerStart, cuProfilerStart, cuProfilerStart, optional, ())                                 \
+    X(profiler_stop, cuProfilerStop, cuProfilerStop, cuProfilerStop, optional, ())
 // clang-format on
 
 /// The entry points of one loaded driver.

@@ -114,6 +114,22 @@ const T& field_at(const cep_options& options, const OptionField& field) noexcept
     return check_ranks(options.ranks, options.ranks_count);
 }
 
+[[nodiscard]] bool is_listed(const std::vector<std::int32_t>& ranks, std::int32_t rank) noexcept {
+    return ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+[[nodiscard]] std::int32_t find_capture_range(const cep_options& options, Config& config) {
+    if (options.capture_range == nullptr) return CEP_OK;
+    CaptureRange range;
+    std::vector<std::int32_t> ranks;
+    if (!parse_capture_range(options.capture_range, range, ranks))
+        return fail(CEP_EOPTION,
+                    "capture_range: \"%.200s\" is not a range of steps such as \"100-104\" or \"100-104@0,8\"",
+                    options.capture_range);
+    if (is_listed(ranks, config.rank)) config.capture_range = range;
+    return CEP_OK;
+}
+
 [[nodiscard]] std::int32_t check_rank(const cep_options& options) noexcept {
     if (options.rank < options.world_size) return CEP_OK;
     return fail(CEP_EOPTION, "rank: %" PRId32 " is not below world_size %" PRId32, options.rank, options.world_size);
@@ -142,6 +158,7 @@ const std::array<OptionField, option_count>& option_fields() noexcept {
         {"run_id", text, offsetof(cep_options, run_id), 0, 0, true},
         {"meta", object, offsetof(cep_options, meta), 0, 0, true},
         {"max_overhead_percent", real, offsetof(cep_options, max_overhead_percent), 0, 100},
+        {"capture_range", text, offsetof(cep_options, capture_range), 0, 0, true},
     }};
     return fields;
 }
@@ -246,7 +263,7 @@ std::int32_t check_meta(const char* meta, std::size_t max_bytes, std::int32_t to
 }
 
 bool Config::active() const noexcept {
-    return enable && (ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end());
+    return enable && is_listed(ranks, rank);
 }
 
 std::int32_t make_config(const cep_options* given, Config& config) {
@@ -277,7 +294,7 @@ std::int32_t make_config(const cep_options* given, Config& config) {
     if (config.active()) config.run_id = options.run_id != nullptr ? options.run_id : find_run_id();
     config.meta = options.meta != nullptr ? options.meta : "";
     config.max_overhead_percent = options.max_overhead_percent;
-    return CEP_OK;
+    return find_capture_range(options, config);
 }
 
 }  // namespace cep

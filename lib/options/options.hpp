@@ -36,6 +36,7 @@ struct Config {
     std::string run_id;
     std::string meta;                 ///< a JSON object, or empty
     double max_overhead_percent = 0;  ///< 0: no bound
+    CaptureRange capture_range;       ///< of this rank
 
     /// Whether this rank profiles.
     [[nodiscard]] bool active() const noexcept;
@@ -58,7 +59,7 @@ struct OptionField {
     std::array<const char*, 3> choices = {};  ///< null after the last
 };
 
-inline constexpr std::size_t option_count = 18;
+inline constexpr std::size_t option_count = 19;
 [[nodiscard]] const std::array<OptionField, option_count>& option_fields() noexcept;
 /// Null if there is no option of that name.
 [[nodiscard]] const OptionField* find_option(std::string_view name) noexcept;
@@ -93,6 +94,8 @@ void set_default(cep_options& options, const OptionField& field) noexcept;
 [[nodiscard]] std::int32_t load_options_json(cep_options& options, const char* json, OptionStorage& storage);
 [[nodiscard]] std::int32_t load_options_env(cep_options& options, OptionStorage& storage);
 
+/// Parses "100-104" or "100-104@0,8"; the ranks are empty for all. Else returns false. May throw bad_alloc.
+[[nodiscard]] bool parse_capture_range(std::string_view text, CaptureRange& range, std::vector<std::int32_t>& ranks);
 /// Parses a text that is exactly one decimal integer; else returns false.
 [[nodiscard]] bool parse_integer(std::string_view text, std::int64_t& value) noexcept;
 /// Parses a text that is exactly one number, such as 0.1 or 1e-3; else returns false.

@@ -181,6 +181,17 @@ bool parse_integer(std::string_view text, std::int64_t& value) noexcept {
     return error == std::errc() && end == text.data() + text.size();
 }
 
+bool parse_capture_range(std::string_view text, CaptureRange& range, std::vector<std::int32_t>& ranks) {
+    const std::size_t at = text.find('@');
+    const std::string_view steps = text.substr(0, at);
+    const std::size_t dash = steps.find('-', 1);
+    if (dash == std::string_view::npos || !parse_integer(steps.substr(0, dash), range.first_step) ||
+        !parse_integer(steps.substr(dash + 1), range.last_step))
+        return false;
+    return range.first_step >= 0 && range.any() &&
+           (at == std::string_view::npos || parse_ranks(text.substr(at + 1), ranks));
+}
+
 bool parse_real(std::string_view text, double& value) noexcept {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc() && end == text.data() + text.size();

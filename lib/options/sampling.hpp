@@ -25,4 +25,12 @@ struct Sampling {
     [[nodiscard]] constexpr bool flushes(std::int64_t step) const noexcept { return step % flush_every_n_steps == 0; }
 };
 
+/// The steps, both inclusive, that another profiler is told to record.
+struct CaptureRange {
+    std::int64_t first_step = 0;
+    std::int64_t last_step = -1;  ///< before the first: none
+
+    [[nodiscard]] constexpr bool any() const noexcept { return first_step <= last_step; }
+};
+
 }  // namespace cep

@@ -121,6 +121,7 @@ class ThreadRecorder {
     /// Closing thread, after all recording has ended: releases the events of spans that were never ended.
     void release_left_open() noexcept;
     void add_counts(Totals& totals) const noexcept;
+    [[nodiscard]] std::uint64_t capture_skipped() const noexcept { return capture_skipped_.get(); }
     void add_cost(TrainerCost& cost) const noexcept {
         cost.timed_calls += timed_calls_.get();
         cost.cost_ns += bounded_cost_ns_.get();

@@ -96,6 +96,11 @@ void append_config(std::string& out, const Config& config) {
     append_member(out, ",\"pool_limit\":", config.pool_limit);
     append_text_or_null(out, ",\"backend\":", config.backend == CEP_BACKEND_HOST ? "host" : "auto");
     append_member(out, ",\"max_overhead_percent\":", config.max_overhead_percent);
+    if (config.capture_range.any()) {
+        append_member(out, ",\"capture_range\":[", config.capture_range.first_step);
+        append_member(out, ",", config.capture_range.last_step);
+        out += ']';
+    }
     out += '}';
 }
 

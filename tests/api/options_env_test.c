@@ -47,12 +47,25 @@ TEST(load_env_refuses_null) {
 
 TEST(each_option_has_a_variable) {
     static const char* const variables[][2] = {
-        {"CEP_ENABLE", "1"},         {"CEP_DIRECTORY", "d"},        {"CEP_RANK", "3"},
-        {"CEP_WORLD_SIZE", "8"},     {"CEP_LOCAL_RANK", "1"},       {"CEP_LAYOUT", "flat"},
-        {"CEP_START_STEP", "5"},     {"CEP_END_STEP", "500"},       {"CEP_RECORD_EVERY_N_STEPS", "2"},
-        {"CEP_RANKS", "0,3"},        {"CEP_MAX_FILE_BYTES", "999"}, {"CEP_FLUSH_EVERY_N_STEPS", "4"},
-        {"CEP_RING_CAPACITY", "64"}, {"CEP_POOL_LIMIT", "128"},     {"CEP_BACKEND", "host"},
-        {"CEP_RUN_ID", "run-7"},     {"CEP_META", "{\"a\":1}"},     {"CEP_MAX_OVERHEAD_PERCENT", "0.125"},
+        {"CEP_ENABLE", "1"},
+        {"CEP_DIRECTORY", "d"},
+        {"CEP_RANK", "3"},
+        {"CEP_WORLD_SIZE", "8"},
+        {"CEP_LOCAL_RANK", "1"},
+        {"CEP_LAYOUT", "flat"},
+        {"CEP_START_STEP", "5"},
+        {"CEP_END_STEP", "500"},
+        {"CEP_RECORD_EVERY_N_STEPS", "2"},
+        {"CEP_RANKS", "0,3"},
+        {"CEP_MAX_FILE_BYTES", "999"},
+        {"CEP_FLUSH_EVERY_N_STEPS", "4"},
+        {"CEP_RING_CAPACITY", "64"},
+        {"CEP_POOL_LIMIT", "128"},
+        {"CEP_BACKEND", "host"},
+        {"CEP_RUN_ID", "run-7"},
+        {"CEP_META", "{\"a\":1}"},
+        {"CEP_MAX_OVERHEAD_PERCENT", "0.125"},
+        {"CEP_CAPTURE_RANGE", "100-104"},
     };
     for (size_t i = 0; i < sizeof variables / sizeof *variables; ++i) setenv(variables[i][0], variables[i][1], 1);
     cep_options options = from_environment();
@@ -74,6 +87,7 @@ TEST(each_option_has_a_variable) {
     CHECK_TEXT(options.run_id, "run-7");
     CHECK_CONTAINS(options.meta, "\"a\"");
     CHECK(options.max_overhead_percent == 0.125);
+    CHECK_TEXT(options.capture_range, "100-104");
     cep_options_clear(&options);
 }
 

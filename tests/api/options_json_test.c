@@ -43,7 +43,8 @@ TEST(json_text_sets_every_option_it_names) {
             " \n{\"enable\":true,\"directory\":\"d\",\"rank\":3,\"world_size\":8,\"local_rank\":1,\"layout\":\"flat\","
             "\"start_step\":5,\"end_step\":500,\"record_every_n_steps\":2,\"flush_every_n_steps\":4,"
             "\"ranks\":[0,3,7],\"max_file_bytes\":1000000,\"ring_capacity\":64,\"pool_limit\":128,"
-            "\"backend\":\"host\",\"run_id\":\"r1\",\"meta\":{\"model\":\"m\"},\"max_overhead_percent\":0.125}"),
+            "\"backend\":\"host\",\"run_id\":\"r1\",\"meta\":{\"model\":\"m\"},\"max_overhead_percent\":0.125,"
+            "\"capture_range\":\"100-104@0,8\"}"),
         CEP_OK);
     CHECK_EQ(options.enable, 1);
     CHECK_TEXT(options.directory, "d");
@@ -64,6 +65,7 @@ TEST(json_text_sets_every_option_it_names) {
     CHECK_TEXT(options.run_id, "r1");
     CHECK_CONTAINS(options.meta, "\"model\"");
     CHECK(options.max_overhead_percent == 0.125);
+    CHECK_TEXT(options.capture_range, "100-104@0,8");
     cep_options_clear(&options);
 }
 

@@ -33,6 +33,7 @@ TEST(init_sets_the_documented_defaults) {
     CHECK_EQ(options.reserved, 0);
     CHECK(options.run_id == NULL && options.meta == NULL && options.storage == NULL);
     CHECK(options.max_overhead_percent == 0);
+    CHECK(options.capture_range == NULL);
 }
 
 TEST(init_refuses_null_and_a_size_that_is_too_small) {
@@ -138,6 +139,16 @@ TEST(a_bound_that_is_no_number_is_refused_where_invalid_operations_trap) {
     check_refused(&options, CEP_EOPTION, "max_overhead_percent", "nan");
     options.max_overhead_percent = -INFINITY;
     check_refused(&options, CEP_EOPTION, "max_overhead_percent", "-inf");
+}
+
+TEST(a_range_to_capture_that_is_none_is_refused) {
+    static const char* const ranges[] = {"",      "7",      "7-",   "-7",   "9-7",    "7-9@",
+                                         "7-9@x", "7-9,11", "-1-3", " 7-9", "7-9@1-0"};
+    cep_options options = host_options();
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; ++i) {
+        options.capture_range = ranges[i];
+        check_refused(&options, CEP_EOPTION, "capture_range", ranges[i]);
+    }
 }
 
 TEST(a_window_that_ends_before_it_starts_is_refused) {

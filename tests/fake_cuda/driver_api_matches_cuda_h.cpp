@@ -4,6 +4,7 @@
 // twice: once like a CUDA program, where names are macros for the current versions of the symbols, and once with
 // __CUDA_API_VERSION_INTERNAL, where every exported symbol is declared under its own name.
 #include <cuda.h>
+#include <cudaProfiler.h>
 
 #include <cstddef>
 #include <string_view>

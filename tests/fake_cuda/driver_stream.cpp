@@ -164,6 +164,21 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
     });
 }
 
+// As calls that are not safe in a capture, so that one at the wrong time shows.
+CUresult cuProfilerStart() {
+    return call(Function::cuProfilerStart, [&](Model& instance, Lock&) {
+        check_unsafe_call(instance);
+        return result::success;
+    });
+}
+
+CUresult cuProfilerStop() {
+    return call(Function::cuProfilerStop, [&](Model& instance, Lock&) {
+        check_unsafe_call(instance);
+        return result::success;
+    });
+}
+
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long) {
     return call(Function::cuGraphInstantiate, [&](Model& instance, Lock&) {
         require(exec);

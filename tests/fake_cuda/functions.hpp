@@ -56,7 +56,9 @@ namespace fake_cuda {
     X(cuGraphLaunch, true, false, true)                      \
     X(cuGraphExecDestroy, true, false, false)                \
     X(cuGraphDestroy, true, false, false)                    \
-    X(cuLaunchKernel, true, false, true)
+    X(cuLaunchKernel, true, false, true)                     \
+    X(cuProfilerStart, true, false, true)                    \
+    X(cuProfilerStop, true, false, true)
 
 enum class Function : std::uint8_t {
 #define FAKE_CUDA_ENUMERATOR(name, needs_init, synchronizes, reports_errors) name,

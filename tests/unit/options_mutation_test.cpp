@@ -84,7 +84,7 @@ TEST_F(OptionsMutation, OfJsonIsReadOrRefused) {
     static constexpr std::array<const char*, 4> seeds = {
         R"({"enable":true,"directory":"d","rank":3,"world_size":8,"local_rank":1,"layout":"flat","run_id":"r"})",
         R"({"start_step":5,"end_step":null,"record_every_n_steps":2,"flush_every_n_steps":4,"ranks":[0,3,7]})",
-        R"({"max_file_bytes":1000000,"ring_capacity":64,"pool_limit":128,"backend":"host","max_overhead_percent":0.1})",
+        R"({"max_file_bytes":1000000,"ring_capacity":64,"pool_limit":128,"backend":"host","max_overhead_percent":0.1,"capture_range":"7-9"})",
         R"( {"meta":{"model":"m","layers":[1,2],"lr":1e-4},"run_id":"r\u00e9\"\\u0000"} )"};
     for (int i = 0; i < rounds && !HasFailure(); ++i) {
         const std::string json = mutated(seeds[mutator_.below(seeds.size())]);

@@ -35,6 +35,7 @@ mutable struct NativeOptions
     meta::Ptr{UInt8}
     storage::Ptr{Cvoid}
     max_overhead_percent::Float64
+    capture_range::Ptr{UInt8}
     NativeOptions() = new()
 end
 

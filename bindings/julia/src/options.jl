@@ -2,7 +2,7 @@
 # Turns the keywords of Profiler into the options struct of libcep.
 
 const DIRECTORY_NAME = "cuda_event_profiler"
-const TEXT_OPTIONS = (:directory, :run_id)
+const TEXT_OPTIONS = (:directory, :run_id, :capture_range)
 
 """
     with_options(f, explicit; config, on_by_default)

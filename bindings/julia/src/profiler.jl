@@ -18,7 +18,8 @@ unless the environment enables it.
 Keywords: `enable`, `directory` (the rank file's directory itself, instead of `output_dir`), `rank`, `world_size`,
 `local_rank`, `start_step`, `end_step`, `record_every_n_steps` (10), `flush_every_n_steps` (10), `ranks`, `layout`
 (`:full`, `:flat`, `:spans`), `max_file_bytes`, `ring_capacity`, `pool_limit`, `backend` (`:auto`, `:host`), `run_id`, `meta`,
-`max_overhead_percent` (records fewer steps rather than take more of the trainer's time; 0, the default: no bound), and
+`max_overhead_percent` (records fewer steps rather than take more of the trainer's time; 0, the default: no bound),
+`capture_range` (steps for `nsys profile --capture-range=cudaProfilerApi`, such as "100-104" or "100-104@0,8"), and
 `current_stream`, a function that returns the stream for spans without one; by default that is the task's stream where
 CUDA.jl is loaded and Julia is 1.9 or later, else the legacy default stream.
 
@@ -38,7 +39,7 @@ function Profiler(output_dir::Union{Nothing,AbstractString} = nothing; current_s
                   local_rank = nothing, start_step = nothing, end_step = nothing, record_every_n_steps = nothing,
                   flush_every_n_steps = nothing, ranks = nothing, layout = nothing, max_file_bytes = nothing,
                   ring_capacity = nothing, pool_limit = nothing, backend = nothing, run_id = nothing, meta = nothing,
-                  max_overhead_percent = nothing)
+                  max_overhead_percent = nothing, capture_range = nothing)
     if directory === nothing && output_dir !== nothing
         directory = joinpath(output_dir, DIRECTORY_NAME)
     end
@@ -47,7 +48,7 @@ function Profiler(output_dir::Union{Nothing,AbstractString} = nothing; current_s
                       record_every_n_steps = record_every_n_steps, flush_every_n_steps = flush_every_n_steps,
                       ranks = ranks, layout = layout, max_file_bytes = max_file_bytes, ring_capacity = ring_capacity,
                       pool_limit = pool_limit, backend = backend, run_id = run_id, meta = meta,
-                      max_overhead_percent = max_overhead_percent))
+                      max_overhead_percent = max_overhead_percent, capture_range = capture_range))
     return open_profiler(explicit, current_stream; config = config, on_by_default = true)
 end
 

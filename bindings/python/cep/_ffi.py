@@ -46,6 +46,7 @@ class Options(ctypes.Structure):
         ("meta", c_char_p),
         ("storage", c_void_p),
         ("max_overhead_percent", c_double),
+        ("capture_range", c_char_p),
     ]
 
 

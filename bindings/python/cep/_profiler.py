@@ -90,6 +90,8 @@ class Profiler(ProfilerCalls, Handle):
         meta: Facts about this rank, as for set_meta().
         max_overhead_percent: Records fewer steps rather than take more of the trainer's time in libcep, in percent of
             it: the stride is multiplied by a power of two. Default 0: no bound.
+        capture_range: Steps for ``nsys profile --capture-range=cudaProfilerApi``, such as "100-104", or "100-104@0,8" on
+            some ranks. Default: none.
         directory: The rank file's directory itself, instead of output_dir. Both are an error, unless they mean the same.
         config: Options by name: a mapping, JSON text, or the path of a JSON file.
 
@@ -123,6 +125,7 @@ class Profiler(ProfilerCalls, Handle):
         run_id: Optional[str] = None,
         meta: Optional[Meta] = None,
         max_overhead_percent: Optional[float] = None,
+        capture_range: Optional[str] = None,
         directory: Optional[PathText] = None,
         config: Optional[Config] = None,
     ) -> None:
@@ -146,6 +149,7 @@ class Profiler(ProfilerCalls, Handle):
             "run_id": run_id,
             "meta": meta,
             "max_overhead_percent": max_overhead_percent,
+            "capture_range": capture_range,
         }
         self._open(on_by_default=True, config=config, explicit=explicit)
 

@@ -74,6 +74,7 @@ pub struct cep_options {
     pub meta: *const ::std::os::raw::c_char,
     pub storage: *mut ::std::os::raw::c_void,
     pub max_overhead_percent: f64,
+    pub capture_range: *const ::std::os::raw::c_char,
 }
 extern "C" {
     pub fn cep_options_init(options: *mut cep_options, struct_size: u32) -> i32;

@@ -80,7 +80,7 @@ fn structs_are_laid_out_as_in_c() {
     found.extend(
         fields!(cep_options: struct_size, enable, directory, rank, world_size, local_rank, layout, start_step,
         end_step, record_every_n_steps, flush_every_n_steps, ranks, ranks_count, max_file_bytes, ring_capacity,
-        pool_limit, backend, reserved, run_id, meta, storage, max_overhead_percent),
+        pool_limit, backend, reserved, run_id, meta, storage, max_overhead_percent, capture_range),
     );
     found.extend(fields!(cep_attrs: struct_size, flags, bytes, flops, group, coll, error, meta));
     found.extend(

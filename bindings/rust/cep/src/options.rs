@@ -55,6 +55,7 @@ pub struct Options {
     // The memory that native points to.
     directory: CString,
     run_id: CString,
+    capture_range: CString,
     meta: CString,
     ranks: Vec<i32>,
     problem: Option<Error>,
@@ -78,6 +79,7 @@ impl Options {
             native,
             directory: CString::default(),
             run_id: CString::default(),
+            capture_range: CString::default(),
             meta: CString::default(),
             ranks: Vec::new(),
             problem: check_version().and_then(|()| check(code)).err(),
@@ -214,6 +216,12 @@ impl Options {
     /// of two. Default 0: no bound.
     pub fn max_overhead_percent(mut self, percent: f64) -> Options {
         self.native.max_overhead_percent = percent;
+        self
+    }
+
+    /// Steps for `nsys profile --capture-range=cudaProfilerApi`, such as `100-104`, or `100-104@0,8` on some ranks.
+    pub fn capture_range(mut self, range: &str) -> Options {
+        self.native.capture_range = keep(&mut self.capture_range, long_text(range));
         self
     }
 
