@@ -571,3 +571,42 @@ def test_a_limit_does_not_cut_the_classes(cep):
 
 def test_text_says_that_comm_contains_waiting(cep):
     assert "contains waiting for the other ranks" in cep("kernels", TRACES).stdout.decode()
+
+
+def test_copies_by_direction_and_memory_of_the_host(cep, tmp_path):
+    """As Kineto writes them: bytes in the arguments."""
+    def copy(name, start_us, duration_us, size, **more):
+        event = kernel(name, start_us, duration_us, cat="gpu_memcpy", **more)
+        return {**event, "args": {**event["args"], "bytes": size}}
+
+    (tmp_path / "t.json").write_text(trace_text([
+        copy("Memcpy HtoD (Pinned -> Device)", 0, 10, 100000), copy(PAGEABLE, 10, 50, 50000), copy(PAGEABLE, 60, 50, 150000),
+        copy("Memcpy DtoH (Device -> Pageable)", 110, 5, 1000), copy("Memcpy DtoD (Device -> Device)", 115, 4, 8000),
+        kernel("Memcpy HtoD (Pinned -> Device)", 120, 10, cat="gpu_memcpy")]))
+    copies = {(copy["direction"], copy["host_memory"]): copy for copy in report(cep, "t.json")["total"]["copies"]}
+    figures = {kind: (copy["count"], copy["bytes"], copy["time_ms"], copy["gb_per_s"]) for kind, copy in copies.items()}
+    assert figures == {
+        ("host to device", "pinned"): (2, 100000, 0.02, pytest.approx(5)),
+        ("host to device", "pageable"): (2, 200000, 0.1, pytest.approx(2)),
+        ("device to host", "pageable"): (1, 1000, 0.005, pytest.approx(0.2)),
+        ("device to device", None): (1, 8000, 0.004, pytest.approx(2))}
+    text = cep("kernels", "t.json").stdout.decode()
+    lines = [line.split() for line in text.splitlines()]
+    assert "host to device pageable 2 200 kB 100.0 µs 2 GB/s".split() in lines
+
+
+def test_memory_events_give_the_peak_of_the_fullest_gpu(cep, tmp_path):
+    """Those of the host's allocator do not count."""
+    def memory(device, allocated, size, kind=1):
+        return {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5,
+                "args": {"Total Reserved": 2 * allocated, "Total Allocated": allocated, "Bytes": size, "Device Id": device,
+                         "Device Type": kind}}
+
+    events = [memory(0, 300, 300), memory(0, 100, -200), memory(1, 700, 700), memory(1, 900, 200), memory(-1, 10**9, 5, kind=0)]
+    properties = [{"id": 0, "name": "X", "totalGlobalMem": 1000}, {"id": 1, "name": "X", "totalGlobalMem": 2000}]
+    (tmp_path / "t.json").write_text(ranked(3, events + SMALL, 4, deviceProperties=properties))
+    (rank,) = report(cep, "t.json")["ranks"]
+    assert rank["memory"] == {"peak_allocated_bytes": 900, "peak_reserved_bytes": 1800, "allocations": 2, "device_bytes": 2000}
+    assert "peak 900 B allocated, 1.8 kB reserved of 2.0 kB (rank 3); 2 allocations" in cep("kernels", "t.json").stdout.decode()
+    (tmp_path / "t.json").write_text(trace_text(SMALL))
+    assert report(cep, "t.json")["ranks"][0]["memory"] is None

@@ -18,7 +18,10 @@ constexpr std::string_view step_prefix = "ProfilerStep#";
 /// What is looked at, as it is written.
 struct Fields {
     std::string_view phase, category, name, process, start, duration;
-    std::optional<std::int64_t> device;  // of the arguments
+    // Of the arguments:
+    std::optional<std::int64_t> device, bytes;
+    std::optional<std::int64_t> allocated, reserved;  // of an allocator's event
+    bool is_of_gpu_memory = false;
 };
 
 // torch.profiler's names since 1.11, and those before it.
@@ -54,15 +57,25 @@ std::string_view without_quotes(std::string_view value) {
     return value.starts_with('"') ? inside_quotes(value) : value;
 }
 
-std::optional<std::int64_t> read_device(ondemand::value& arguments) {
-    std::optional<std::int64_t> device;
+bool is_memory(const Fields& fields) {
+    return fields.phase == "i" && (fields.name.empty() || fields.name == "[memory]");
+}
+
+// Of a kernel, only the device: that is all there is for most events.
+void read_arguments(ondemand::value& arguments, Fields& fields) {
+    constexpr std::int64_t of_cuda = 1;  // c10::DeviceType::CUDA
     ondemand::object object;
-    if (arguments.get_object().get(object) != simdjson::SUCCESS) return device;
-    read_members(object, [&device](ondemand::raw_json_string key, ondemand::value value) {
-        if (key == "device") device = parse_integer(token_of(value));
-        return !device;
+    if (arguments.get_object().get(object) != simdjson::SUCCESS) return;
+    const bool is_kernel = activity_of(fields.category) == Activity::kernel;
+    read_members(object, [&](ondemand::raw_json_string key, ondemand::value value) {
+        if (key == "device" || key == "Device Id") fields.device = parse_integer(token_of(value));
+        if (is_kernel) return !fields.device;
+        if (key == "bytes" || key == "Bytes") fields.bytes = parse_integer(token_of(value));
+        if (key == "Total Allocated") fields.allocated = parse_integer(token_of(value));
+        if (key == "Total Reserved") fields.reserved = parse_integer(token_of(value));
+        if (key == "Device Type") fields.is_of_gpu_memory = parse_integer(token_of(value)) == of_cuda;
+        return true;
     });
-    return device;
 }
 
 // Stops as soon as it is clear that an event is of no interest: most are.
@@ -76,8 +89,8 @@ bool read_fields(ondemand::parser& parser, std::string_view text, Fields& fields
         if (key == "pid") fields.process = without_quotes(token);
         if (key == "ts") fields.start = token;
         if (key == "dur") fields.duration = token;
-        if (key == "args") fields.device = read_device(value);
-        if (has_no_duration(fields.phase)) return false;
+        if (key == "args") read_arguments(value, fields);
+        if (has_no_duration(fields.phase)) return is_memory(fields);
         if (interesting || fields.category.empty() || fields.name.empty()) return true;
         interesting = activity_of(fields.category) || fields.name.starts_with(step_prefix);
         return interesting;
@@ -103,7 +116,9 @@ Event add_times(Timed event, const Fields& fields) {
 Event read_gpu(const Fields& fields, Activity activity) {
     if (fields.name.empty()) return BadEvent{"a GPU event without a name"};
     const std::int64_t process = parse_integer(fields.process).value_or(0);
-    return add_times(GpuEvent{activity, fields.name, fields.process, fields.device.value_or(process), 0, 0}, fields);
+    const std::int64_t bytes = std::max<std::int64_t>(0, fields.bytes.value_or(0));
+    return add_times(GpuEvent{activity, fields.name, fields.process, fields.device.value_or(process), 0, 0, bytes},
+                     fields);
 }
 
 Event read_step(const Fields& fields) {
@@ -136,6 +151,9 @@ Event parse_event(ondemand::parser& parser, std::string_view text) {
     Fields fields;
     if (!text.starts_with('{')) return BadEvent{"an element that is not an event"};
     if (!read_fields(parser, text, fields)) return BadEvent{"an event that is not JSON"};
+    if (is_memory(fields) && fields.is_of_gpu_memory && fields.allocated)
+        return MemoryEvent{fields.device.value_or(0), fields.bytes.value_or(0), *fields.allocated,
+                           fields.reserved.value_or(0)};
     if (has_no_duration(fields.phase)) return {};
     if (const auto activity = activity_of(fields.category)) return read_gpu(fields, *activity);
     return fields.name.starts_with(step_prefix) ? read_step(fields) : Event{};

@@ -61,6 +61,15 @@ struct GpuEvent {
     std::int64_t device = 0;
     std::int64_t start_ns = 0;
     std::int64_t duration_ns = 0;
+    std::int64_t bytes = 0;  // of a copy or a fill
+};
+
+/// What PyTorch's allocator had after it gave or took memory of a GPU ("[memory]", with profile_memory=True).
+struct MemoryEvent {
+    std::int64_t device = 0;
+    std::int64_t bytes = 0;  // below 0: taken back
+    std::int64_t allocated_bytes = 0;
+    std::int64_t reserved_bytes = 0;
 };
 
 /// An annotation "ProfilerStep#<n>", of the host or of a GPU.
@@ -77,7 +86,7 @@ struct BadEvent {
 };
 
 /// monostate: of no interest.
-using Event = std::variant<std::monostate, GpuEvent, StepEvent, BadEvent>;
+using Event = std::variant<std::monostate, GpuEvent, StepEvent, MemoryEvent, BadEvent>;
 
 /// `text` is an object with its brackets; text_padding_bytes must be readable behind it.
 [[nodiscard]] Event parse_event(ondemand::parser& parser, std::string_view text);

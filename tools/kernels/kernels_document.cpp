@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "kernels/copies.hpp"
 #include "kernels/sentences.hpp"
 
 namespace cep::kernels {
@@ -182,6 +183,22 @@ Table kernel_table(const KernelReport& report) {
     return table;
 }
 
+/// Of the rank whose allocator had the most.
+const RankTrace* fullest_rank(const KernelReport& report) {
+    const auto fullest = std::max_element(report.ranks.begin(), report.ranks.end(), [](const auto& a, const auto& b) {
+        return a.memory.peak_allocated_bytes < b.memory.peak_allocated_bytes;
+    });
+    return fullest != report.ranks.end() && fullest->memory.peak_allocated_bytes > 0 ? &*fullest : nullptr;
+}
+
+std::string describe_memory(const RankTrace& rank) {
+    const auto bytes = [](std::int64_t count) { return format_bytes(static_cast<double>(count)); };
+    std::string text = fmt::format("peak {} allocated, {} reserved", bytes(rank.memory.peak_allocated_bytes),
+                                   bytes(rank.memory.peak_reserved_bytes));
+    if (rank.memory_bytes > 0) text += " of " + bytes(rank.memory_bytes);
+    return fmt::format("{} (rank {}); {}", text, rank.rank, format_plural(rank.memory.allocations, "allocation"));
+}
+
 std::string describe_coverage(const Coverage& coverage) {
     const std::string text = describe_ranks(coverage);
     if (coverage.missing_ranks.empty()) return text;
@@ -239,6 +256,7 @@ std::vector<Fact> make_facts(const KernelReport& report) {
                                format_plural(inputs.files, "file"), format_bytes(static_cast<double>(inputs.bytes)))},
         {"GPU time", describe_gpu_time(report.total.time)},
         {"comm", describe_comm(report.total.time)}};
+    if (const RankTrace* const fullest = fullest_rank(report)) facts.push_back({"memory", describe_memory(*fullest)});
     const std::string gaps = describe_gaps(report);
     if (!gaps.empty()) facts.push_back({"gaps", gaps});
     return facts;
@@ -312,6 +330,16 @@ void write_steps(JsonWriter& json, const std::vector<TraceStep>& steps) {
     json.members("mean_step_busy_ms", mean_busy_ms);
 }
 
+/// null where no event of the allocator is in the trace.
+void write_memory(JsonWriter& json, const RankTrace& rank) {
+    if (rank.memory.peak_allocated_bytes == 0) return static_cast<void>(json.key("memory").null());
+    json.object("memory", [&] {
+        json.members("peak_allocated_bytes", rank.memory.peak_allocated_bytes, "peak_reserved_bytes",
+                     rank.memory.peak_reserved_bytes, "allocations", rank.memory.allocations, "device_bytes",
+                     rank.memory_bytes > 0 ? std::optional(rank.memory_bytes) : std::nullopt);
+    });
+}
+
 void write_rank(JsonWriter& json, const RankTrace& rank, std::size_t max_kernels) {
     constexpr std::string_view sources[] = {"trace", "name", "order"};
     json.members("rank", rank.rank, "rank_from", sources[static_cast<std::size_t>(rank.rank_source)], "files",
@@ -321,6 +349,7 @@ void write_rank(JsonWriter& json, const RankTrace& rank, std::size_t max_kernels
     });
     json.members("window_begin_ns", rank.window_begin_ns, "window_end_ns", rank.window_end_ns);
     write_time(json, rank.time);
+    write_memory(json, rank);
     write_steps(json, rank.steps);
     write_kernels(json, rank.kernels, rank.time.all().time_ns, max_kernels);
 }
@@ -330,6 +359,7 @@ void write_report(JsonWriter& json, const KernelReport& report, std::size_t max_
     write_inputs(json, report);
     json.object("total", [&] {
         write_time(json, report.total.time);
+        write_copies(json, report.total.kernels);
         write_kernels(json, report.total.kernels, report.total.time.all().time_ns, max_kernels);
     });
     json.objects("ranks", report.ranks, [&](const RankTrace& rank) { write_rank(json, rank, max_kernels); });
@@ -400,6 +430,7 @@ tool::Document make_document(KernelReport made, const tool::Rendering& rendering
     if (for_people || format == Format::csv) document.tables.push_back(rank_table(*report));
     if (for_people) document.tables.push_back(spread_table(*report));
     if (for_people) document.tables.push_back(kernel_table(*report));
+    if (for_people) document.tables.push_back(copy_table(report->total.kernels));
     if (!report->ranks.empty()) document.notes = make_notes(*report);
     document.write_json = [report, max_kernels, sentences](JsonWriter& json) {
         write_report(json, *report, max_kernels, sentences);

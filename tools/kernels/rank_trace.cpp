@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <span>
 
 #include "stats/interval_set.hpp"
@@ -39,6 +38,7 @@ class TraceAnalysis {
             begin = end;
         }
         count_kernels();
+        find_memory();
         measure_steps();
         return result_;
     }
@@ -121,8 +121,18 @@ class TraceAnalysis {
         }
         for (std::size_t i = 0; i < totals.size(); ++i) {
             totals[i].kind = types_[i].kind;
+            totals[i].bytes = data_.kernels[i].bytes;
             totals[i].full_names[data_.kernels[i].name] = totals[i].total_ns;
             result_.kernels[{types_[i].short_name, types_[i].kernel_class}].merge(totals[i]);
+        }
+    }
+
+    void find_memory() {
+        for (const auto& [device, use] : data_.memory) {
+            if (use.peak_allocated_bytes < result_.memory.peak_allocated_bytes) continue;
+            const auto bytes = data_.facts.device_bytes.find(device);
+            result_.memory = use;
+            result_.memory_bytes = bytes != data_.facts.device_bytes.end() ? bytes->second : 0;
         }
     }
 
@@ -153,10 +163,6 @@ class TraceAnalysis {
 };
 
 }  // namespace
-
-void add_ns(std::int64_t& total_ns, std::int64_t more_ns) {
-    if (__builtin_add_overflow(total_ns, more_ns, &total_ns)) total_ns = std::numeric_limits<std::int64_t>::max();
-}
 
 void ClassTime::merge(const ClassTime& other) {
     count += other.count;
@@ -190,6 +196,7 @@ void KernelTotal::merge(const KernelTotal& other) {
     if (kind.empty()) kind = other.kind;
     count += other.count;
     add_ns(total_ns, other.total_ns);
+    add_ns(bytes, other.bytes);
     for (const auto& [name, time_ns] : other.full_names) add_ns(full_names[name], time_ns);
 }
 
@@ -204,6 +211,8 @@ void RankTrace::merge(const RankTrace& other) {
     for (const auto& [name, total] : other.kernels) kernels[name].merge(total);
     steps.insert(steps.end(), other.steps.begin(), other.steps.end());
     devices.insert(other.devices.begin(), other.devices.end());
+    memory.merge(other.memory);
+    memory_bytes = std::max(memory_bytes, other.memory_bytes);
     if (!world_size) world_size = other.world_size;
 }
 

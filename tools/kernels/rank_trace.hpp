@@ -16,9 +16,6 @@
 
 namespace cep::kernels {
 
-/// Adds, and stays at the largest number where a trace's times are absurd.
-void add_ns(std::int64_t& total_ns, std::int64_t more_ns);
-
 struct ClassTime {
     std::uint64_t count = 0;
     std::int64_t time_ns = 0;  // sum of durations, also of those beside each other
@@ -55,6 +52,7 @@ struct KernelTotal {
     std::int64_t total_ns = 0;
     std::int64_t min_ns = 0;
     std::int64_t max_ns = 0;
+    std::int64_t bytes = 0;                          // of copies and fills
     std::map<std::string, std::int64_t> full_names;  // and the time of each
 
     void merge(const KernelTotal& other);
@@ -84,6 +82,8 @@ struct RankTrace {
     KernelTotals kernels;
     std::vector<TraceStep> steps;
     std::map<std::int64_t, std::string> devices;  // device and its name, "" where the trace does not say it
+    MemoryUse memory;                             // of the GPU with the largest peak; all 0 where no event says
+    std::int64_t memory_bytes = 0;                // that this GPU has; 0: not known
 
     void merge(const RankTrace& other);
 };

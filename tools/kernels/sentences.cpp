@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/units.hpp"
+#include "kernels/copies.hpp"
 
 namespace cep::kernels {
 namespace {
@@ -82,8 +83,7 @@ TensorCores find_tensor_cores(const KernelTotals& kernels) {
 std::int64_t pageable_copies_ns(const KernelTotals& kernels) {
     std::int64_t sum_ns = 0;
     for (const auto& [key, total] : kernels)
-        if (key.second == KernelClass::memory && key.first.find("Pageable") != std::string::npos)
-            add_ns(sum_ns, total.total_ns);
+        if (key.second == KernelClass::memory && is_pageable_copy(key.first)) add_ns(sum_ns, total.total_ns);
     return sum_ns;
 }
 

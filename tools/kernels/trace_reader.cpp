@@ -2,6 +2,7 @@
 #include "kernels/trace_reader.hpp"
 
 #include <functional>
+#include <limits>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -147,12 +148,15 @@ class TraceReader {
     void read_device(ondemand::object device) {
         std::optional<std::int64_t> id;
         std::string name;
+        std::optional<std::int64_t> bytes;
         read_members(device, [&](ondemand::raw_json_string key, ondemand::value item) {
             if (key == "id") id = parse_integer(token_of(item));
             if (key == "name") name = resolve_escapes(inside_quotes(token_of(item)));
+            if (key == "totalGlobalMem") bytes = parse_integer(token_of(item));
             return true;
         });
         if (id && !name.empty()) data_.facts.device_names[*id] = name;
+        if (id && bytes && *bytes > 0) data_.facts.device_bytes[*id] = *bytes;
     }
 
     // The end of an array of events may be missing where it is all there is: the format says so.
@@ -173,8 +177,13 @@ class TraceReader {
     }
 
     void take_event(const Event& event, std::uint64_t offset_bytes) {
-        if (const auto* gpu = std::get_if<GpuEvent>(&event))
+        if (const auto* gpu = std::get_if<GpuEvent>(&event)) {
             data_.events.push_back({gpu->start_ns, gpu->duration_ns, kernel_index(*gpu), device_index(*gpu)});
+            add_ns(data_.kernels[data_.events.back().kernel].bytes, gpu->bytes);
+        }
+        if (const auto* memory = std::get_if<MemoryEvent>(&event))
+            data_.memory[memory->device].merge(
+                {memory->bytes > 0 ? 1U : 0U, memory->allocated_bytes, memory->reserved_bytes});
         if (const auto* step = std::get_if<StepEvent>(&event)) data_.steps.push_back(*step);
         if (const auto* bad = std::get_if<BadEvent>(&event)) {
             ++data_.skipped_events;
@@ -187,7 +196,7 @@ class TraceReader {
         if (const auto found = known.find(event.name); found != known.end()) return found->second;
         const auto index = static_cast<std::uint32_t>(data_.kernels.size());
         known.emplace(event.name, index);
-        data_.kernels.push_back({event.activity, resolve_escapes(event.name)});
+        data_.kernels.push_back({event.activity, resolve_escapes(event.name), 0});
         return index;
     }
 
@@ -269,6 +278,10 @@ std::optional<std::int64_t> rank_of_trace_name(std::string_view path) {
     if (rank || slash == std::string_view::npos) return rank;
     const std::string_view directory = path.substr(0, slash);
     return rank_of_words(directory.substr(directory.rfind('/') + 1));
+}
+
+void add_ns(std::int64_t& total_ns, std::int64_t more_ns) {
+    if (__builtin_add_overflow(total_ns, more_ns, &total_ns)) total_ns = std::numeric_limits<std::int64_t>::max();
 }
 
 void TraceData::add_damage(std::uint64_t offset_bytes, std::string why) {

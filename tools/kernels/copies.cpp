@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/copies.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/units.hpp"
+
+namespace cep::kernels {
+namespace {
+
+using tool::Align;
+using tool::Cell;
+
+struct CopyTotal {
+    std::string_view direction;
+    std::string_view host_memory;  // "" where no host takes part
+    std::uint64_t count = 0;
+    double bytes = 0;
+    double time_ms = 0;
+
+    [[nodiscard]] std::optional<double> gb_per_s() const {
+        return bytes > 0 && time_ms > 0 ? std::optional(bytes / time_ms / 1e6) : std::nullopt;
+    }
+};
+
+bool has(std::string_view text, std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+}
+
+/// Of "Memcpy HtoD (Pinned -> Device)".
+std::pair<std::string_view, std::string_view> kind_of(std::string_view name) {
+    static constexpr std::pair<std::string_view, std::string_view> directions[] = {
+        {"HtoD", "host to device"}, {"DtoH", "device to host"}, {"DtoD", "device to device"}, {"PtoP", "peer to peer"}};
+    std::string_view direction = "other";
+    for (const auto& [word, meaning] : directions)
+        if (has(name, word)) direction = meaning;
+    return {direction, is_pageable_copy(name) ? "pageable" : has(name, "Pinned") ? "pinned" : ""};
+}
+
+std::vector<CopyTotal> find_copies(const KernelTotals& kernels) {
+    std::map<std::pair<std::string_view, std::string_view>, KernelTotal> totals;
+    for (const auto& [key, total] : kernels)
+        if (key.first.starts_with("Memcpy")) totals[kind_of(key.first)].merge(total);
+    std::vector<CopyTotal> copies;
+    for (const auto& [kind, total] : totals)
+        copies.push_back({kind.first, kind.second, total.count, static_cast<double>(total.bytes),
+                          static_cast<double>(total.total_ns) / 1e6});
+    return copies;
+}
+
+}  // namespace
+
+bool is_pageable_copy(std::string_view name) {
+    return has(name, "Pageable");
+}
+
+tool::Table copy_table(const KernelTotals& kernels) {
+    tool::Table table({{"", "copies", Align::left},
+                       {"", "host memory", Align::left},
+                       {"", "count", Align::right},
+                       {"", "bytes", Align::right},
+                       {"", "time", Align::right},
+                       {"", "bandwidth", Align::right}},
+                      "Copies");
+    table.keep_whole();
+    for (const CopyTotal& copy : find_copies(kernels))
+        table.add({Cell::text_of(copy.direction), Cell::text_of(copy.host_memory), Cell::count(copy.count),
+                   copy.bytes > 0 ? Cell::words(tool::format_bytes(copy.bytes)) : Cell::none(),
+                   Cell::words(tool::format_duration_ms(copy.time_ms)),
+                   Cell::shown_if(copy.gb_per_s(), [](double rate) { return fmt::format("{:.3g} GB/s", rate); })});
+    return table;
+}
+
+void write_copies(tool::JsonWriter& json, const KernelTotals& kernels) {
+    json.objects("copies", find_copies(kernels), [&](const CopyTotal& copy) {
+        json.members("direction", copy.direction, "host_memory",
+                     copy.host_memory.empty() ? std::nullopt : std::optional(copy.host_memory), "count", copy.count,
+                     "bytes", copy.bytes, "time_ms", copy.time_ms, "gb_per_s", copy.gb_per_s());
+    });
+}
+
+}  // namespace cep::kernels
