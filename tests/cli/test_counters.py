@@ -76,6 +76,27 @@ def test_short_memory_gets_advice(cep, job, reserved, retries, is_short):
     assert ("memory is short: recompute activations" in text) == is_short
 
 
+def test_headroom_is_what_the_fullest_rank_never_reserved(cep, job):
+    for rank in range(2):
+        job.write(rank, rank_rows(rank, {RESERVED: [(60 + 10 * rank) * GB], "memory.device_bytes": [80 * GB]}))
+    memory = cep.summary("job")["memory"]
+    assert (memory["headroom"], memory["is_short"], memory["next"]) == (pytest.approx(0.125), False, None)
+    assert "88 % of the device reserved on rank 1, 12 % headroom" in cep("summarize", "job").stdout.decode()
+
+
+def test_a_snapshot_beside_a_rank_file_is_named(cep, job, tmp_path):
+    for rank in range(2):
+        job.write(rank, rank_rows(rank, {"loss": [1.0]}))
+    assert cep.summary("job")["oom_snapshots"] == []
+    (rank_file,) = tmp_path.rglob("cuda_events_rank_1.jsonl")
+    (rank_file.parent / "cep_oom_snapshot_rank_1.pickle").write_bytes(b"x")
+    (rank_file.parent / "cep_oom_snapshot_rank_7.pickle").write_bytes(b"of a rank that is not there")
+    (path,) = cep.summary("job")["oom_snapshots"]
+    assert path.endswith("/cep_oom_snapshot_rank_1.pickle")
+    text = cep("summarize", "job").stdout.decode()
+    assert f"a rank ran out of memory: {path}" in text and "what held the memory: " in text
+
+
 def test_the_last_step_is_that_of_the_last_attempt(cep, job):
     job.write(0, rank_rows(0, {"loss": [5.0, 4.0, 3.0]}) + rank_rows(0, {"loss": [2.0]}, first_step=1, attempt=2))
     (counter,) = cep.summary("job")["counters"]

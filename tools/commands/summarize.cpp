@@ -15,6 +15,7 @@
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "model/job.hpp"
+#include "summary/oom_snapshots.hpp"
 #include "summary/summary.hpp"
 #include "summary/summary_document.hpp"
 #include "verdict/fail_condition.hpp"
@@ -50,8 +51,7 @@ struct SummarizeCommand {
                 "cep summarize of these files");
     }
 
-    [[nodiscard]] Job load_inputs() const {
-        const InputSet inputs = input.find();
+    [[nodiscard]] Job load_inputs(const InputSet& inputs) const {
         refuse_input_as_output(inputs, output.path);
         LoadOptions options = job_options.load_options(filter, input, run_options);
         options.numbers_collectives = !no_verdict;
@@ -68,12 +68,14 @@ struct SummarizeCommand {
         return rendering;
     }
 
-    Status show(const Job& job, const Grouping& grouping, const std::vector<FailCondition>& conditions) const {
+    Status show(const InputSet& inputs, const Job& job, const Grouping& grouping,
+                const std::vector<FailCondition>& conditions) const {
         const std::size_t threads = input.reading().thread_count();
         std::optional<Verdict> verdict;
         const Rendering rendering = this->rendering();
         if (!no_verdict) verdict = judge(job, {peak_flops, threads, rendering.pictures.columns > 0}).verdict;
-        const Summary summary = summarize(job, grouping, threads, verdict ? &verdict->ledger : nullptr);
+        Summary summary = summarize(job, grouping, threads, verdict ? &verdict->ledger : nullptr);
+        summary.oom_snapshots = find_oom_snapshots(inputs);
         const Status status = report_status("summarize", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;
         if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
@@ -91,7 +93,8 @@ struct SummarizeCommand {
         check();
         const Grouping grouping = Grouping::parse(by);
         const std::vector<FailCondition> conditions = parse_fail_conditions(fail_on);
-        return show(load_inputs(), grouping, conditions);
+        const InputSet inputs = input.find();
+        return show(inputs, load_inputs(inputs), grouping, conditions);
     }
 
     void add_to(CLI::App& summarize) {

@@ -3,6 +3,7 @@
 // Counters over all ranks, and what those of PyTorch's memory say.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -35,6 +36,10 @@ struct MemorySummary {
     std::optional<AcrossRanks> used;           // largest reserved / memory of the device
     double alloc_retries = 0;                  // of all ranks; each freed the cache and waited for the device
 
+    /// Of a device, what the fullest rank has never reserved.
+    [[nodiscard]] std::optional<double> headroom() const {
+        return used ? std::optional(std::max(0.0, 1 - used->max)) : std::nullopt;
+    }
     /// Whether some allocations had to try again, or the device of a rank is nearly full.
     [[nodiscard]] bool is_short() const;
 };

@@ -80,6 +80,7 @@ struct Summary {
     std::vector<GroupSummary> groups;  // ordered by group, then as the phases are
     std::vector<CounterSummary> counters;
     std::optional<MemorySummary> memory;            // none where no memory was counted
+    std::vector<std::string> oom_snapshots{};       // see find_oom_snapshots()
     std::optional<OwnCost> own_cost;                // none where no rank has both, or where only some steps were read
     std::vector<StrideChangeGroup> stride_changes;  // by strides, without ranks whose stride came back to the user's
 };

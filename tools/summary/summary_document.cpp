@@ -124,8 +124,9 @@ std::string describe_memory(const MemorySummary& memory) {
     if (memory.peak_reserved_bytes) text += describe_bytes("reserved", *memory.peak_reserved_bytes);
     text += " on the median rank";
     if (const auto& used = memory.used)
-        text += fmt::format("; {:.0f} % of the device reserved{}", 100 * used->max,
-                            used->ranks > 1 ? fmt::format(" on rank {}", used->max_rank) : "");
+        text += fmt::format("; {:.0f} % of the device reserved{}, {:.0f} % headroom", 100 * used->max,
+                            used->ranks > 1 ? fmt::format(" on rank {}", used->max_rank) : "",
+                            100 * *memory.headroom());
     if (const auto& share = memory.fragmentation) {
         text += fmt::format("; {:.1f} % of what is reserved is unused", 100 * share->median);
         if (share->max > share->median + 0.05)
@@ -198,6 +199,9 @@ void add_facts(Document& document, const Job& job, const Summary& summary) {
     add_facts(document, "open", first_lines(job.open_spans, 5, describe_open_span));
     add_facts(document, "mark", first_lines(job.marks, 10, describe_mark));
     if (summary.memory) document.facts.push_back({"memory", describe_memory(*summary.memory)});
+    add_facts(document, "snapshot", first_lines(summary.oom_snapshots, 5, [](const std::string& path) {
+                  return "a rank ran out of memory: " + path;
+              }));
     if (summary.own_cost) document.facts.push_back({"cost", describe_own_cost(*summary.own_cost)});
     add_facts(document, "stride", describe_stride_changes(summary.stride_changes, job.ranks.size()));
 }
@@ -406,8 +410,10 @@ void write_counters(JsonWriter& json, const Summary& summary) {
         write_across(json, "peak_reserved_bytes", memory.peak_reserved_bytes);
         write_across(json, "fragmentation", memory.fragmentation);
         write_across(json, "used", memory.used);
-        json.members("alloc_retries", memory.alloc_retries);
+        json.members("headroom", memory.headroom(), "alloc_retries", memory.alloc_retries, "is_short",
+                     memory.is_short(), "next", memory.is_short() ? std::optional(advice_on_memory) : std::nullopt);
     });
+    json.members("oom_snapshots", summary.oom_snapshots);
     json.objects("counters", summary.counters, [&](const CounterSummary& counter) {
         json.members("name", counter.name);
         write_across(json, "max", counter.max);
@@ -470,6 +476,8 @@ Document summary_document(const Job& job, const Summary& summary, const Verdict*
     if (verdict != nullptr) document.picture = verdict->picture;
     add_facts(document, job, summary);
     add_settings(document, find_settings(job.ranks), verdict);
+    if (!summary.oom_snapshots.empty())
+        document.next.push_back("what held the memory: " + summary.oom_snapshots.front() + " in pytorch.org/memory_viz");
     if (summary.memory && summary.memory->is_short()) document.next.emplace_back(advice_on_memory);
     if (verdict != nullptr && !verdict->losses.empty())
         document.tables.push_back(ledger_table(verdict->ledger, verdict->losses));
