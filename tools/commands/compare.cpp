@@ -14,6 +14,8 @@
 #include "commands/options.hpp"
 #include "compare/compare_document.hpp"
 #include "compare/comparison.hpp"
+#include "compare/scaling.hpp"
+#include "ledger/job_table.hpp"
 #include "model/job.hpp"
 
 namespace cep::cli {
@@ -44,6 +46,8 @@ struct CompareCommand {
     RunOptions run_b;
     JobOptions job_options;
     std::uint64_t block_steps = 0;
+    bool scaling = false;
+    std::vector<std::string> more;
 
     [[nodiscard]] bool fails_on(std::string_view what) const {
         return std::find(fail_on.begin(), fail_on.end(), what) != fail_on.end();
@@ -56,7 +60,28 @@ struct CompareCommand {
                 throw UsageError("--fail-on: '" + what + "' is not one of regression, step-regression, undecided");
         if (path_a == "-" && path_b == "-") throw UsageError("A and B cannot both be standard input");
         if (path_a.empty() && files_from_a.empty()) throw UsageError("no A: name a file or a directory");
+        if (scaling && path_b.empty()) throw UsageError("--scaling: name two jobs or more");
         if (path_b.empty() && files_from_b.empty()) throw UsageError("no B: name a file or a directory");
+    }
+
+    /// Of jobs of different sizes.
+    Status run_scaling() const {
+        std::vector<compare::ScaledJob> jobs;
+        Status status = Status::done;
+        std::vector<std::string> paths = {path_a, path_b};
+        paths.insert(paths.end(), more.begin(), more.end());
+        for (const std::string& path : paths) {
+            const InputSet set = find_inputs({path}, "");
+            refuse_input_as_output(set, output.path);
+            return_freed_memory();  // of the other job
+            const Job job = load(set, job_options.load_options(filter, input, {}));
+            status = std::max(status, report_status("compare", job.inputs, job.coverage, input.strict));
+            const Ledger ledger = find_job_time(job, {{}, input.reading().thread_count()}).ledger;
+            if (!(ledger.run.steps > 0)) throw UsageError("--scaling: no steps in " + path);
+            jobs.push_back(compare::scaled_job(path, job, ledger));
+        }
+        output.write(compare::make_document(compare::compare_scaling(std::move(jobs))), input);
+        return status;
     }
 
     [[nodiscard]] compare::JobFacts read(const std::string& name, const std::string& path,
@@ -89,6 +114,8 @@ struct CompareCommand {
 
     Status run() const {
         check();
+        if (scaling) return run_scaling();
+        if (!more.empty()) throw UsageError("more than two jobs: only with --scaling");
         compare::CompareOptions options;
         options.block_steps = static_cast<std::size_t>(block_steps);
         options.threshold = parse_threshold(threshold);
@@ -111,6 +138,9 @@ struct CompareCommand {
         app.remove_option(app.get_option("--files-from"));
         app.add_option("A", path_a, "The job before: a rank file, a directory, a quoted glob, or -");
         app.add_option("B", path_b, "The job after");
+        app.add_option("MORE", more, "With --scaling, further jobs");
+        app.add_flag("--scaling", scaling,
+                     "How much work a rank does in jobs of different sizes, and where it is lost");
         app.add_option("--files-from-a", files_from_a, "Read more inputs of A from FILE, one a line")
             ->option_text("FILE");
         app.add_option("--files-from-b", files_from_b, "Read more inputs of B from FILE, one a line")
@@ -143,6 +173,7 @@ struct CompareCommand {
                      "  cep compare before/ after/\n"
                      "  cep compare --steps 100: before/ after/\n"
                      "  cep compare --threshold 2% --fail-on regression main.jsonl.zst branch/\n"
+                     "  cep compare --scaling 8_ranks/ 16_ranks/ 32_ranks/\n"
                      "  cep compare --json before/ after/ | jq '.phases[] | {name, finding, change}'");
     }
 };
