@@ -95,7 +95,7 @@ std::optional<double> hops(Operation operation, Algorithm algorithm, std::uint64
 std::optional<TransferFit::Factors> growth(const CommModel& model, Algorithm algorithm, std::uint64_t world) {
     const auto hops_measured = hops(model.operation, algorithm, model.ranks);
     const auto hops_wanted = hops(model.operation, algorithm, world);
-    if (!hops_measured || !hops_wanted || !model.fit->beta_gb_per_s) return std::nullopt;
+    if (!hops_measured || !hops_wanted) return std::nullopt;
     return TransferFit::Factors{*hops_wanted / *hops_measured,
                                 *bus_factor(model.operation, world) / *bus_factor(model.operation, model.ranks)};
 }
@@ -109,7 +109,7 @@ struct Scatter {
 std::optional<PredictedTime> predict_time(const CommModel& model, Algorithm algorithm, double bytes,
                                           std::uint64_t world, const Scatter& scatter) {
     const auto factors = growth(model, algorithm, world);
-    if (!factors) return std::nullopt;
+    if (!factors || !model.fit->beta_gb_per_s) return std::nullopt;
     const double ms = model.fit->time_ms(bytes, *factors);
     const double error_ms = tool::normal_quantile * model.fit->time_error_ms(bytes, *factors);
     return PredictedTime{ms, std::max(0.0, scatter.low * ms - error_ms), scatter.high * ms + error_ms};
@@ -422,6 +422,10 @@ std::string_view Prediction::faster() const {
     if (!ring || !tree) return "";
     if (ring->ms > much * tree->ms) return "tree";
     return tree->ms > much * ring->ms ? "ring" : "either";
+}
+
+std::optional<TransferFit::Factors> CommModel::growth_in_ring(std::uint64_t world) const {
+    return growth(*this, Algorithm::ring, world);
 }
 
 std::string CommModel::group_label() const {

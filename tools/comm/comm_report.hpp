@@ -100,6 +100,8 @@ struct CommModel {
     static constexpr std::size_t max_members = 8;
     /// "dp"; where its groups differ "dp.pp1", or "dp (4 slow)".
     [[nodiscard]] std::string group_label() const;
+    /// By what the fit's parts grow in a ring of so many ranks. Nothing where the operation is not known.
+    [[nodiscard]] std::optional<TransferFit::Factors> growth_in_ring(std::uint64_t world) const;
 };
 
 /// What a report does not list, so that its size is bounded.

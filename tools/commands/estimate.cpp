@@ -86,6 +86,7 @@ struct EstimateCommand {
     std::string gpu;
     std::optional<double> peak_flops;
     double ranks = 0;
+    std::vector<std::uint64_t> worlds;
 
     [[nodiscard]] bool has_job() const { return !input.inputs.empty() || !input.files_from.empty(); }
 
@@ -116,27 +117,37 @@ struct EstimateCommand {
         const RankRole role = role_of(job.ranks.begin()->first, job.ranks.begin()->second);
         if (!all.machine.peak_flops) all.machine.peak_flops = peak_of(role, std::nullopt);
         if (all.machine.device.empty()) all.machine.device = role.device_name;
-        if (all.batch.tokens_per_step() == 0 && role.tokens_per_step)
-            all.batch.tokens = *role.tokens_per_step;
+        if (all.batch.tokens_per_step() == 0 && role.tokens_per_step) all.batch.tokens = *role.tokens_per_step;
+    }
+
+    [[nodiscard]] LoadOptions load_options() const {
+        LoadOptions options = job_options.load_options({}, input, run_options);
+        options.keeps_messages = true;
+        return options;
     }
 
     Status run() const {
         output.check();
         Training all = named_training();
         estimate::Measured measured;
+        std::optional<estimate::WhatIf> what_if;
         Status status = Status::done;
         if (has_job()) {
             const InputSet set = input.find();
             refuse_input_as_output(set, output.path);
-            const Job job = load(set, job_options.load_options({}, input, run_options));
+            const Job job = load(set, load_options());
             status = report_status("estimate", job.inputs, job.coverage, input.strict);
             if (status == Status::nothing_readable) return status;
             const Ledger ledger = find_job_time(job, {all.machine.peak_flops, input.reading().thread_count()}).ledger;
             take_from_job(all, job, ledger);
             measured = measured_of(job, ledger);
+            what_if = estimate::find_what_if(job, worlds, input.reading().thread_count());
         }
         const std::string name = !has_job() ? "" : input.inputs.empty() ? input.files_from : input.inputs.front();
-        output.write(estimate::make_document(estimate::make_estimate(all, measured), name), input);
+        estimate::Estimate made = what_if && !all.model.is_known() ? estimate::Estimate{all, {}, {}, {}}
+                                                                   : estimate::make_estimate(all, measured);
+        made.what_if = std::move(what_if);
+        output.write(estimate::make_document(std::move(made), name), input);
         return status;
     }
 
@@ -191,6 +202,16 @@ struct EstimateCommand {
         add_number(command, "--chunks", layout.chunks, "Model chunks of a rank, interleaved (default 1)", 1, 1e4);
     }
 
+    void add_what_if(CLI::App& command) {
+        command
+            .add_option("--world", worlds,
+                        "Of a job: what it would take on so many ranks (default: half, 2, 4 and 8 times as many)")
+            ->delimiter(',')
+            ->allow_extra_args(false)
+            ->check(whole_number_from(std::uint64_t{2}, std::uint64_t{1} << 20))
+            ->option_text("N,...");
+    }
+
     void add_machine(CLI::App& command) {
         add_number(command, "--param-bytes", training.bytes.parameter, "Bytes of a parameter (default 2)", 0.5, 16);
         add_number(command, "--grad-bytes", training.bytes.gradient, "Bytes of its gradient (default 2)", 0.5, 16);
@@ -210,7 +231,8 @@ struct EstimateCommand {
 
     void add_to(CLI::App& command) {
         input.add_to(command);
-        command.get_option("INPUT")->description("A job whose figures stand beside the estimate; may be left out");
+        command.get_option("INPUT")->description(
+            "A job: its figures stand beside the estimate, and its steps are replayed with other settings");
         output.limit = 0;
         output.add_to(command, "cep.estimate/1",
                       "A line for each figure, in FLOPs, bytes, milliseconds or as a share,");
@@ -218,6 +240,7 @@ struct EstimateCommand {
         add_work(command);
         add_layout(command);
         add_machine(command);
+        add_what_if(command);
         run_options.add_to(command);
         job_options.add_to(command, "Durations kept");
         set_examples(
@@ -225,7 +248,8 @@ struct EstimateCommand {
             "  cep estimate --params 175e9 --tokens 2097152 --ranks 1024 --gpu A100 --step-ms 60000\n"
             "  cep estimate --layers 32 --hidden 4096 --heads 32 --ffn 11008 --gated --vocab 32000 --seq 4096 \\\n"
             "      --batch 256 --ranks 64 --zero 3 --gpu H100 --link-gb-per-s 50\n"
-            "  cep estimate --params 1.3e9 output");
+            "  cep estimate output\n"
+            "  cep estimate --params 1.3e9 --world 64,512 output");
     }
 };
 

@@ -18,8 +18,7 @@ using tool::UsageError;
 void check(const Training& training) {
     const Layout& layout = training.layout;
     const auto is_whole = [](double number) { return number >= 1 && number == std::floor(number); };
-    if (!training.model.has_shape() && training.model.params <= 0)
-        throw UsageError("no model: name --params, or --layers and --hidden");
+    if (!training.model.is_known()) throw UsageError("no model: name --params, or --layers and --hidden");
     if (!is_whole(layout.dp()))
         throw UsageError(
             fmt::format("--ranks: {} ranks are no multiple of tp {} times pp {}", layout.ranks, layout.tp, layout.pp));
@@ -165,6 +164,19 @@ Section bubble_section(const Training& training, const Measured& measured) {
     return section;
 }
 
+/// Empty if a time is not known, or with ZeRO.
+std::vector<BucketSize> find_buckets(const Training& training) {
+    const double n = training.layout.dp();
+    const double bytes =
+        count_parameters(training.model).all() / training.layout.tp / training.layout.pp * training.bytes.gradient;
+    if (training.machine.backward_ms <= 0 || training.machine.link_gb_per_s <= 0 || n <= 1 ||
+        training.layout.zero > 0 || !(bytes > 0))
+        return {};
+    return try_bucket_sizes({bytes, training.machine.backward_ms, [&](double of_bucket) {
+                                 return Traffic{2 * (n - 1) / n * of_bucket, 2 * (n - 1)}.ms(training.machine);
+                             }});
+}
+
 }  // namespace
 
 Estimate make_estimate(Training training, const Measured& measured) {
@@ -175,7 +187,7 @@ Estimate make_estimate(Training training, const Measured& measured) {
          std::vector{model_section(known, measured), speed_section(known, measured), memory_section(known, measured),
                      zero_section(known), communication_section(known, measured), bubble_section(known, measured)})
         if (!section.figures.empty()) estimate.sections.push_back(std::move(section));
-    estimate.buckets = try_bucket_sizes(known);
+    estimate.buckets = find_buckets(known);
     return estimate;
 }
 

@@ -3,11 +3,13 @@
 // Estimate: the figures of a training, each with the formula that it comes from.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "estimate/buckets.hpp"
 #include "estimate/training.hpp"
+#include "estimate/what_if.hpp"
 
 namespace cep::estimate {
 
@@ -32,9 +34,10 @@ struct Estimate {
     Training training;
     std::vector<Section> sections;
     std::vector<BucketSize> buckets;
+    std::optional<WhatIf> what_if{};  // of a job
 };
 
-/// Throws UsageError where numbers contradict each other.
+/// Of a model that is known. Throws UsageError where numbers contradict each other.
 [[nodiscard]] Estimate make_estimate(Training training, const Measured& measured);
 
 }  // namespace cep::estimate

@@ -92,22 +92,38 @@ const BucketSize* best_of(const std::vector<BucketSize>& sizes) {
     return best == sizes.end() ? nullptr : &*best;
 }
 
-Table bucket_table(const Estimate& estimate) {
+Table bucket_table(const std::vector<BucketSize>& sizes, double backward_ms) {
+    const bool is_replayed = sizes.front().step_ms.has_value();
     Table table({{"megabytes", "bucket", Align::right, "MiB", "bucket_cap_mb"},
                  {"buckets", "buckets", Align::right, "", "in a step"},
                  {"transfer_ms", "transfers", Align::right, "ms", "of all buckets"},
                  {"exposed_ms", "after backward", Align::right, "ms", "what of them backward does not hide"},
-                 {"backward_ms", "backward with them", Align::right, "ms", "until the last gradient is there"}},
-                "DDP buckets");
-    const BucketSize* const best = best_of(estimate.buckets);
-    for (const BucketSize& size : estimate.buckets) {
-        const double backward_ms = estimate.training.machine.backward_ms + size.exposed_ms;
+                 is_replayed ? tool::Column{"step_ms", "step", Align::right, "ms", "by the replay"}
+                             : tool::Column{"backward_ms", "backward with them", Align::right, "ms",
+                                            "until the last gradient is there"}},
+                is_replayed ? "What if DDP's buckets were of" : "DDP buckets");
+    const BucketSize* const best = best_of(sizes);
+    const auto time = [](double ms) { return Cell::shown(ms, tool::format_duration_ms(ms)); };
+    for (const BucketSize& size : sizes)
         table.add({Cell::shown(size.megabytes, fmt::format("{} MiB{}", size.megabytes, &size == best ? " (best)" : "")),
-                   Cell::count(static_cast<std::uint64_t>(size.buckets)),
-                   Cell::shown(size.transfer_ms, tool::format_duration_ms(size.transfer_ms)),
-                   Cell::shown(size.exposed_ms, tool::format_duration_ms(size.exposed_ms)),
-                   Cell::shown(backward_ms, tool::format_duration_ms(backward_ms))});
-    }
+                   Cell::count(static_cast<std::uint64_t>(size.buckets)), time(size.transfer_ms), time(size.exposed_ms),
+                   time(size.step_ms.value_or(backward_ms + size.exposed_ms))});
+    table.keep_whole();
+    return table;
+}
+
+Table change_table(const WhatIf& what_if) {
+    Table table({{"key", "", Align::left, "", "name in JSON"},
+                 {"", "what if", Align::left},
+                 {"ranks", "ranks", Align::right, "", ""},
+                 {"step_ms", "step", Align::right, "ms", "by the replay"},
+                 {"speed", "work of a rank", Align::right, "", "in a time, over what it does now"}},
+                "What if");
+    for (const Change& change : what_if.changes)
+        table.add({Cell::text_of(change.key), Cell::words(change.what),
+                   Cell::count(static_cast<std::uint64_t>(change.ranks)),
+                   Cell::shown(change.step_ms, tool::format_duration_ms(change.step_ms)),
+                   Cell::shown(change.speed, tool::format_percent(change.speed))});
     table.keep_whole();
     return table;
 }
@@ -119,7 +135,23 @@ const Figure* find(const Estimate& estimate, std::string_view section, std::stri
     return nullptr;
 }
 
+/// Of a job alone.
+std::string make_headline(const WhatIf& what_if) {
+    constexpr double least = 0.01;
+    if (!what_if.reason.empty()) return "Nothing can be said of other settings: " + what_if.reason + ".";
+    const BucketSize* const best = best_of(what_if.buckets);
+    const double saving = best == nullptr ? 0 : 1 - *best->step_ms / what_if.step_ms;
+    if (best == nullptr) return fmt::format("A step takes {}.", tool::format_duration_ms(what_if.step_ms));
+    if (saving < least)
+        return fmt::format("A step takes {}; no other size of DDP's buckets makes it over 1 % shorter.",
+                           tool::format_duration_ms(what_if.step_ms));
+    return fmt::format("With DDP buckets of {} MiB, steps would take {} less time ({} → {}).", best->megabytes,
+                       tool::format_percent(saving), tool::format_duration_ms(what_if.step_ms),
+                       tool::format_duration_ms(*best->step_ms));
+}
+
 std::string make_headline(const Estimate& estimate) {
+    if (estimate.sections.empty()) return make_headline(*estimate.what_if);
     std::string text = fmt::format("A model of {} parameters takes {} for each token",
                                    format_figure(find(estimate, "flops", "parameters")->value, Unit::number),
                                    format_figure(find(estimate, "flops", "flops_per_token")->value, Unit::flops));
@@ -131,7 +163,8 @@ std::string make_headline(const Estimate& estimate) {
     return text + ".";
 }
 
-std::vector<tool::Fact> make_facts(const Training& training, const std::string& measured) {
+std::vector<tool::Fact> make_facts(const Estimate& estimate, const std::string& measured) {
+    const Training& training = estimate.training;
     const Layout& layout = training.layout;
     std::vector<tool::Fact> facts = {
         {"layout", fmt::format("{}: dp {}, tp {}, pp {}, ep {}; ZeRO {}",
@@ -142,6 +175,12 @@ std::vector<tool::Fact> make_facts(const Training& training, const std::string& 
             {"device", fmt::format("{}{}/s", training.machine.device.empty() ? "" : training.machine.device + ", ",
                                    format_flops(*training.machine.peak_flops))});
     if (!measured.empty()) facts.push_back({"measured", measured});
+    if (!estimate.what_if || !estimate.what_if->reason.empty()) return facts;
+    facts.push_back(
+        {"replay", fmt::format("{:+.1f} % off the steps that were observed, {} on average",
+                               100 * estimate.what_if->error, tool::format_duration_ms(estimate.what_if->step_ms))});
+    if (estimate.what_if->bucket_bytes > 0 && !estimate.what_if->buckets.empty())
+        facts.push_back({"buckets", fmt::format("most of {:.4g} MiB", estimate.what_if->bucket_bytes / 1048576)});
     return facts;
 }
 
@@ -159,9 +198,21 @@ void write_json(tool::JsonWriter& json, const Estimate& estimate, const std::str
                     json.members("value", figure.value, "measured", figure.measured, "how", figure.how);
                 });
         });
-    json.objects("buckets", estimate.buckets, [&](const BucketSize& size) {
+    const auto write_bucket = [&](const BucketSize& size) {
         json.members("megabytes", size.megabytes, "buckets", size.buckets, "transfer_ms", size.transfer_ms,
                      "exposed_ms", size.exposed_ms);
+        if (size.step_ms) json.members("step_ms", *size.step_ms);
+    };
+    json.objects("buckets", estimate.buckets, write_bucket);
+    if (!estimate.what_if) return;
+    const WhatIf& what_if = *estimate.what_if;
+    json.object("what_if", [&] {
+        json.members("reason", what_if.reason, "step_ms", what_if.step_ms, "replay_error", what_if.error,
+                     "bucket_bytes", what_if.bucket_bytes);
+        json.objects("changes", what_if.changes, [&](const Change& change) {
+            json.members("key", change.key, "ranks", change.ranks, "step_ms", change.step_ms, "speed", change.speed);
+        });
+        json.objects("buckets", what_if.buckets, write_bucket);
     });
 }
 
@@ -172,13 +223,21 @@ tool::Document make_document(Estimate made, const std::string& measured) {
     tool::Document document;
     document.title = "Estimate";
     document.headline = make_headline(*estimate);
-    document.facts = make_facts(estimate->training, measured);
+    document.facts = make_facts(*estimate, measured);
     for (const Section& section : estimate->sections)
         document.tables.push_back(figure_table(section, !measured.empty()));
-    if (!estimate->buckets.empty()) document.tables.push_back(bucket_table(*estimate));
+    if (!estimate->buckets.empty())
+        document.tables.push_back(bucket_table(estimate->buckets, estimate->training.machine.backward_ms));
+    document.notes = {"formulas, their sources and what they leave out: cep-estimate(1)"};
+    if (const auto& what_if = estimate->what_if) {
+        if (!what_if->changes.empty()) document.tables.push_back(change_table(*what_if));
+        if (!what_if->buckets.empty()) document.tables.push_back(bucket_table(what_if->buckets, 0));
+        document.notes.insert(document.notes.begin(), what_if->notes.begin(), what_if->notes.end());
+        if (!what_if->reason.empty() && !estimate->sections.empty())
+            document.notes.insert(document.notes.begin(), "what if: " + what_if->reason);
+    }
     document.csv_table = document.tables.size();
     document.tables.push_back(all_table(*estimate, !measured.empty()));
-    document.notes = {"formulas, their sources and what they leave out: cep-estimate(1)"};
     document.write_json = [estimate, measured](tool::JsonWriter& json) { write_json(json, *estimate, measured); };
     return document;
 }

@@ -31,6 +31,7 @@ struct Model {
     double top_k = 1;  // experts that a token meets
 
     [[nodiscard]] bool has_shape() const { return layers > 0 && hidden > 0; }
+    [[nodiscard]] bool is_known() const { return has_shape() || params > 0; }
 };
 
 struct Layout {

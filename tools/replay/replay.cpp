@@ -9,6 +9,7 @@
 
 #include "base/parallel.hpp"
 #include "replay/cause_finder.hpp"
+#include "replay/job_replay.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -125,32 +126,36 @@ void keep_certain(const Replay& result, std::vector<Finding>& findings) {
 
 }  // namespace
 
-Replay replay(const Job& job, std::size_t threads, std::vector<Finding>& findings) {
-    Replay result;
-    const JobRows rows(job);
-    result.reason = rows.reason();
-    if (!result.reason.empty()) return result;
-    const JobModel model = build_model(rows);
-    const std::vector<std::uint32_t> steps = chosen_steps(rows);
-    std::vector<StepGraph> graphs = build_graphs(rows, steps, model, threads);
-    for (const StepGraph& graph : graphs) result.observed_ms += graph.observed_ms;
-    result.steps = graphs.size();
-    result.all_steps = steps.size() < rows.even_steps().size() ? rows.even_steps().size() : result.steps;
-    result.observed_ms /= static_cast<double>(std::max<std::size_t>(1, graphs.size()));
-    if (!(result.observed_ms > 0)) {
-        result.reason = "the steps take no time";
-        return result;
+JobReplay::JobReplay(const Job& job, std::size_t threads) : rows_(job) {
+    facts_.reason = rows_.reason();
+    if (!facts_.reason.empty()) return;
+    model_.emplace(build_model(rows_));
+    const std::vector<std::uint32_t> steps = chosen_steps(rows_);
+    graphs_ = build_graphs(rows_, steps, *model_, threads);
+    for (const StepGraph& graph : graphs_) facts_.observed_ms += graph.observed_ms;
+    facts_.steps = graphs_.size();
+    facts_.all_steps = steps.size() < rows_.even_steps().size() ? rows_.even_steps().size() : facts_.steps;
+    facts_.observed_ms /= static_cast<double>(std::max<std::size_t>(1, graphs_.size()));
+    if (!(facts_.observed_ms > 0)) {
+        facts_.reason = "the steps take no time";
+        return;
     }
-    result.is_possible = true;
+    facts_.is_possible = true;
     const auto seen = static_cast<double>(job.coverage.ranks_seen);
     const double share_seen = std::min(1.0, seen / static_cast<double>(job.coverage.ranks_expected.value_or(1)));
-    result.row_coverage = find_row_coverage(graphs, job);
-    result.coverage = result.row_coverage * share_seen;
-    result.matched = find_matched(graphs);
-    const TypicalWork typical(graphs, model);
-    Replayer replayer(graphs, model.keys, rows.ranks().size(), threads);
-    choose_delays(graphs, model, replayer, result);
-    find_causes(graphs, model, typical, replayer, result, findings);
+    facts_.row_coverage = find_row_coverage(graphs_, job);
+    facts_.coverage = facts_.row_coverage * share_seen;
+    facts_.matched = find_matched(graphs_);
+    typical_.emplace(graphs_, *model_);
+    replayer_.emplace(graphs_, model_->keys, rows_.ranks().size(), threads);
+    choose_delays(graphs_, *model_, *replayer_, facts_);
+}
+
+Replay replay(const Job& job, std::size_t threads, std::vector<Finding>& findings) {
+    const JobReplay of_job(job, threads);
+    Replay result = of_job.facts();
+    if (!result.is_possible) return result;
+    find_causes(of_job.graphs(), of_job.model(), of_job.typical(), of_job.replayer(), result, findings);
     if (!result.is_usable()) std::erase_if(findings, is_cause);
     if (!job.coverage.is_whole()) {
         keep_certain(result, findings);

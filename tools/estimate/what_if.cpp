@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "estimate/what_if.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/units.hpp"
+#include "estimate/transfers.hpp"
+#include "replay/job_replay.hpp"
+
+namespace cep::estimate {
+namespace {
+
+using namespace tool;
+using comm::TransferFit;
+
+constexpr double nearly_all = 0.9;  // of the rows of a name
+
+bool is_backward(const NamedPhase& phase) {
+    return phase.kind == schema::Kind::compute && phase.name.find("backward") != std::string_view::npos;
+}
+
+/// Work that grows with the samples of a rank.
+bool grows_with_samples(const NamedPhase& phase) {
+    const bool is_work =
+        phase.kind == schema::Kind::compute || phase.kind == schema::Kind::data || phase.kind == schema::Kind::memory;
+    return is_work && phase.name.find("optim") == std::string_view::npos &&
+           phase.name.find("zero_grad") == std::string_view::npos;
+}
+
+class Pricer {
+  public:
+    Pricer(const Job& job, std::size_t threads)
+        : replay_(job, threads),
+          ranks_(std::max<std::uint64_t>(1, job.coverage.ranks_expected.value_or(job.coverage.ranks_seen))),
+          transfers_(job, ranks_) {}
+
+    WhatIf price(std::vector<std::uint64_t> worlds) {
+        const Replay& facts = replay_.facts();
+        result_.reason = facts.reason;
+        result_.step_ms = facts.observed_ms;
+        result_.error = facts.error;
+        if (facts.is_possible && !facts.is_usable())
+            result_.reason = fmt::format("the replay does not give the steps that were observed ({} off, {} matched)",
+                                         format_percent(std::abs(facts.error)), format_percent(facts.matched));
+        if (!result_.reason.empty()) return std::move(result_);
+        if (worlds.empty()) worlds = {ranks_ / 2, 2 * ranks_, 4 * ranks_, 8 * ranks_};
+        const auto n = static_cast<double>(ranks_);
+        add_changes(worlds);
+        price_changes(n);
+        add_micro_batches(n);
+        add_buckets();
+        add_notes();
+        return std::move(result_);
+    }
+
+  private:
+    using Factors = std::vector<float>;  // by phase: how many times as long
+
+    [[nodiscard]] const NamedPhase& phase_of(std::uint32_t key) const {
+        return replay_.rows().names()[replay_.model().keys[key].name];
+    }
+    template <typename FactorOf>
+    [[nodiscard]] Factors by_phase(FactorOf factor_of) const {
+        Factors factors;
+        for (const NamedPhase& phase : replay_.rows().names()) factors.push_back(static_cast<float>(factor_of(phase)));
+        return factors;
+    }
+    [[nodiscard]] Factors by_transfer(const Transfers::Growth& growth) const {
+        return by_phase([&](const NamedPhase& phase) {
+            return phase.is_comm() ? transfers_.times_as_long(phase.name, growth) : 1;
+        });
+    }
+    [[nodiscard]] Scenario scenario(Factors factors) const {
+        return {[this, factors = std::move(factors)](const StepGraph& graph, std::span<float> own_ms) {
+            for (std::size_t node = 0; node < own_ms.size(); ++node)
+                own_ms[node] *= factors[replay_.model().keys[graph.keys[node]].name];
+        }};
+    }
+
+    /// `work`: of a rank in a step, over what it is now.
+    void add(const std::string& key, const std::string& what, double ranks, double work, Factors factors) {
+        result_.changes.push_back({key, what, ranks, 0, work});
+        scenarios_.push_back(scenario(std::move(factors)));
+    }
+
+    void add_changes(const std::vector<std::uint64_t>& worlds) {
+        const auto n = static_cast<double>(ranks_);
+        const auto all = by_phase([](const NamedPhase&) { return 1; });
+        scenarios_.push_back(scenario(all));
+        for (const int percent : {50, 0})
+            add(fmt::format("data_{}_percent", percent),
+                percent == 0 ? "data is there at once" : "data takes half as long", n, 1,
+                by_phase(
+                    [&](const NamedPhase& phase) { return phase.kind == schema::Kind::data ? percent / 100.0 : 1; }));
+        for (const int times : {2, 4})
+            add(fmt::format("links_{}_times", times), fmt::format("links {} times as fast", times), n, 1,
+                by_transfer([&](const comm::CommModel&) {
+                    return TransferFit::Factors{1, 1.0 / times};
+                }));
+        for (const std::uint64_t world : worlds)
+            if (world > 1 && world != ranks_) add_world(world);
+    }
+
+    void add_world(std::uint64_t world) {
+        const auto ranks = static_cast<double>(world);
+        Factors transfers =
+            by_transfer([&](const comm::CommModel& model) { return transfers_.growth_with_ranks(model, world); });
+        add(fmt::format("weak_{}", world), fmt::format("{} ranks, each with its batch", world), ranks, 1, transfers);
+        const double share = static_cast<double>(ranks_) / ranks;
+        for (std::size_t i = 0; i < transfers.size(); ++i)
+            if (grows_with_samples(replay_.rows().names()[i])) transfers[i] = static_cast<float>(share);
+        add(fmt::format("strong_{}", world), fmt::format("{} ranks share the batch", world), ranks, share, transfers);
+    }
+
+    void price_changes(double n) {
+        const std::vector<double> means_ms = replay_.replayer().mean_steps_ms(scenarios_);
+        as_it_was_ms_ = means_ms.front();
+        for (std::size_t i = 0; i < result_.changes.size(); ++i) set_step(result_.changes[i], means_ms[i + 1]);
+        std::erase_if(result_.changes, [&](const Change& change) {
+            constexpr double least = 5e-4;
+            return change.ranks == n && std::abs(change.speed - 1) < least;
+        });
+    }
+
+    /// `change.speed` is the work until then.
+    void set_step(Change& change, double replayed_ms) {
+        change.step_ms = result_.step_ms * replayed_ms / as_it_was_ms_;
+        change.speed *= result_.step_ms / change.step_ms;
+    }
+
+    /// What a step has once for each micro-batch, of the rank that has the most: a further one adds that, and nothing
+    /// to filling a pipeline, to gradients and to the optimizer.
+    [[nodiscard]] double repeated_ms() const {
+        std::vector<double> of_rank(replay_.rows().ranks().size());
+        for (const StepGraph& graph : replay_.graphs())
+            for (std::size_t node = 0; node < graph.size(); ++node) {
+                const NamedPhase& phase = phase_of(graph.keys[node]);
+                const bool is_repeated = phase.is_comm() ? !transfers_.is_data_parallel(phase.name) &&
+                                                               operation_of_name(phase.name) != Operation::send_recv
+                                                         : grows_with_samples(phase);
+                if (is_repeated) of_rank[graph.ranks[node]] += static_cast<double>(graph.own_ms[node]);
+            }
+        return *std::max_element(of_rank.begin(), of_rank.end()) /
+               static_cast<double>(std::max<std::size_t>(1, replay_.graphs().size()));
+    }
+
+    void add_micro_batches(double n) {
+        const double more_ms = repeated_ms();
+        for (const int times : {2, 4}) {
+            Change change{fmt::format("micro_batches_{}_times", times),
+                          fmt::format("{} times as many micro-batches", times), n, 0, static_cast<double>(times)};
+            set_step(change, as_it_was_ms_ + (times - 1) * more_ms);
+            result_.changes.push_back(std::move(change));
+        }
+    }
+
+    /// All-reduces of one name that begin in backward.
+    struct Buckets {
+        std::uint16_t name = 0;
+        double in_step = 0;
+        double busy_ms = 0;      // of a step: any of them was under way on all ranks
+        double backward_ms = 0;  // until the last of them is ready, without waiting for the link
+    };
+
+    [[nodiscard]] std::optional<Buckets> find_buckets() const {
+        constexpr std::size_t most_rows = 1'000'000;
+        const std::vector<StepRows> sample = read_sample(replay_.rows(), most_rows);
+        std::map<std::uint16_t, std::pair<double, double>> counts;  // by name: rows, and those in backward
+        double rank_steps = 0;
+        for (const StepRows& step : sample)
+            for (const RankRows& rank : step.ranks) {
+                count_in_backward(std::span(step.rows).subspan(rank.first, rank.last - rank.first), counts);
+                ++rank_steps;
+            }
+        std::erase_if(counts, [](const auto& one) { return one.second.second < nearly_all * one.second.first; });
+        if (counts.size() != 1) return std::nullopt;
+        const auto& [name, count] = *counts.begin();
+        Buckets buckets{name, count.first / rank_steps};
+        for (const StepRows& step : sample) add_step(buckets, step, static_cast<double>(sample.size()));
+        return buckets;
+    }
+
+    /// A collective is under way from when its last rank has begun to when its first one has ended. One that begins as
+    /// the one before it ends has waited for that; the last one that has not tells how fast backward was.
+    void add_step(Buckets& buckets, const StepRows& step, double steps) const {
+        double begin_ms = -INFINITY;                               // of backward, on the last rank
+        std::map<std::uint32_t, std::pair<double, double>> spans;  // by collective
+        for (const RankRows& rank : step.ranks) {
+            const auto rows = std::span(step.rows).subspan(rank.first, rank.last - rank.first);
+            double first_ms = INFINITY;
+            for (const TimedRow& row : rows) {
+                if (is_backward(replay_.rows().names()[row.name])) first_ms = std::min(first_ms, row.start_ms);
+                if (row.name != buckets.name || row.collective == 0) continue;
+                auto& [from_ms, to_ms] = spans.try_emplace(row.collective, row.start_ms, row.end_ms).first->second;
+                from_ms = std::max(from_ms, row.start_ms);
+                to_ms = std::min(to_ms, row.end_ms);
+            }
+            if (std::isfinite(first_ms)) begin_ms = std::max(begin_ms, first_ms);
+        }
+        std::vector<std::pair<double, double>> ordered;
+        for (const auto& [collective, span] : spans) ordered.push_back(span);
+        std::sort(ordered.begin(), ordered.end());
+        double end_ms = -INFINITY;
+        double transfers_ms = 0;  // as gradients are: a share of them for a share of the bytes
+        double pace = 0;          // of backward, over transfers
+        for (const auto& [from_ms, to_ms] : ordered) {
+            const double length_ms = std::max(0.0, to_ms - from_ms);
+            const double tolerance_ms = held_up_within_ms(length_ms, replay_.model().tolerance_ms);
+            transfers_ms += length_ms;
+            if (std::abs(from_ms - end_ms) > tolerance_ms && transfers_ms > 0)
+                pace = (from_ms - begin_ms) / transfers_ms;
+            buckets.busy_ms += std::max(0.0, to_ms - std::max(from_ms, end_ms)) / steps;
+            end_ms = std::max(end_ms, to_ms);
+        }
+        if (ordered.empty()) return;
+        const double most_ms = std::max(0.0, ordered.back().first - begin_ms);
+        buckets.backward_ms += std::clamp(pace * transfers_ms, 0.0, most_ms) / steps;
+    }
+
+    void count_in_backward(std::span<const TimedRow> rows,
+                           std::map<std::uint16_t, std::pair<double, double>>& counts) const {
+        const std::vector<NamedPhase>& names = replay_.rows().names();
+        for (const TimedRow& row : rows) {
+            if (!row.is_comm || operation_of_name(names[row.name].name) != Operation::all_reduce) continue;
+            auto& [all, inside] = counts[row.name];
+            ++all;
+            inside += std::any_of(rows.begin(), rows.end(), [&](const TimedRow& other) {
+                return is_backward(names[other.name]) && other.start_ms < row.start_ms && row.start_ms < other.end_ms;
+            });
+        }
+    }
+
+    /// Local work that is backward, of a rank in a step, as the replay has it.
+    [[nodiscard]] double replayed_backward_ms() const {
+        double sum_ms = 0;
+        for (const StepGraph& graph : replay_.graphs())
+            for (std::size_t node = 0; node < graph.size(); ++node)
+                if (is_backward(phase_of(graph.keys[node]))) sum_ms += static_cast<double>(graph.own_ms[node]);
+        return sum_ms / static_cast<double>(replay_.graphs().size() * replay_.rows().ranks().size());
+    }
+
+    void add_buckets() {
+        const std::optional<Buckets> found = find_buckets();
+        if (!found) return;
+        const comm::CommModel* const model = transfers_.find_of_all(replay_.rows().names()[found->name].name);
+        if (model == nullptr) return;
+        double bytes = 0;
+        double fitted_ms = 0;
+        double collectives = 0;
+        for (const comm::SizeReport& size : model->sizes) {
+            const auto of_size = static_cast<double>(size.point.collectives);
+            collectives += of_size;
+            bytes += of_size * static_cast<double>(size.point.bytes);
+            fitted_ms += of_size * time_of(*model, static_cast<double>(size.point.bytes), {});
+        }
+        // In its first step, DDP reduces all gradients at once.
+        const auto usual = std::max_element(model->sizes.begin(), model->sizes.end(), [](const auto& a, const auto& b) {
+            return a.point.collectives < b.point.collectives;
+        });
+        result_.bucket_bytes = static_cast<double>(usual->point.bytes);
+        // What is paid is more than what is typical, and less than the sum where one waits behind another.
+        const double paid = found->busy_ms / (found->in_step * fitted_ms / collectives);
+        result_.buckets = try_bucket_sizes({found->in_step * bytes / collectives, found->backward_ms,
+                                            [&](double of_bucket) { return paid * time_of(*model, of_bucket, {}); }});
+        price_buckets(*found);
+    }
+
+    /// The buckets take no time, and the end of backward what it hides of none of them.
+    void price_buckets(const Buckets& buckets) {
+        std::vector<Scenario> scenarios;
+        const auto own_share = static_cast<float>(std::min(1.0, buckets.backward_ms / replayed_backward_ms()));
+        for (const BucketSize& size : result_.buckets)
+            scenarios.push_back({[this, &size, &buckets, own_share](const StepGraph& graph, std::span<float> own_ms) {
+                std::vector<std::uint32_t> last(replay_.rows().ranks().size(), no_index);
+                for (std::uint32_t node = 0; node < own_ms.size(); ++node) {
+                    if (replay_.model().keys[graph.keys[node]].name == buckets.name) own_ms[node] = 0;
+                    if (!is_backward(phase_of(graph.keys[node]))) continue;
+                    own_ms[node] *= own_share;
+                    last[graph.ranks[node]] = node;
+                }
+                for (const std::uint32_t node : last)
+                    if (node != no_index) own_ms[node] += static_cast<float>(size.exposed_ms);
+            }});
+        const std::vector<double> means_ms = replay_.replayer().mean_steps_ms(scenarios);
+        for (std::size_t i = 0; i < means_ms.size(); ++i)
+            result_.buckets[i].step_ms = result_.step_ms * means_ms[i] / as_it_was_ms_;
+    }
+
+    void add_notes() {
+        if (const comm::CommModel* const model = transfers_.find_unfitted())
+            result_.notes.push_back(
+                fmt::format("{}: no latency is known, all of a transfer is taken to grow with bytes{}", model->name,
+                            model->refused.empty() ? "" : " (" + model->refused + ")"));
+    }
+
+    const JobReplay replay_;
+    const std::uint64_t ranks_;
+    const Transfers transfers_;
+    std::vector<Scenario> scenarios_;  // the first: as it was; then of each change
+    double as_it_was_ms_ = 0;
+    WhatIf result_;
+};
+
+}  // namespace
+
+WhatIf find_what_if(const Job& job, std::vector<std::uint64_t> worlds, std::size_t threads) {
+    return Pricer(job, threads).price(std::move(worlds));
+}
+
+}  // namespace cep::estimate

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Job replay: the graphs of a job's steps, ready to be replayed with other durations.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "replay/replay.hpp"
+#include "replay/replayer.hpp"
+#include "replay/typical_work.hpp"
+
+namespace cep::tool {
+
+/// The job must outlive it.
+class JobReplay {
+  public:
+    JobReplay(const Job& job, std::size_t threads);
+    JobReplay(const JobReplay&) = delete;
+    JobReplay& operator=(const JobReplay&) = delete;
+
+    /// How well it gives what was observed. The rest is there where it `is_possible`.
+    [[nodiscard]] const Replay& facts() const { return facts_; }
+    [[nodiscard]] const JobRows& rows() const { return rows_; }
+    [[nodiscard]] std::span<const StepGraph> graphs() const { return graphs_; }
+    [[nodiscard]] const JobModel& model() const { return *model_; }
+    [[nodiscard]] const TypicalWork& typical() const { return *typical_; }
+    [[nodiscard]] const Replayer& replayer() const { return *replayer_; }
+
+  private:
+    JobRows rows_;
+    Replay facts_;
+    std::optional<JobModel> model_;
+    std::vector<StepGraph> graphs_;
+    std::optional<TypicalWork> typical_;
+    std::optional<Replayer> replayer_;
+};
+
+}  // namespace cep::tool
