@@ -30,5 +30,5 @@ def test_scaling_is_the_work_of_a_rank_and_its_losses_add_up(cep):
 
 def test_scaling_takes_two_jobs_or_more_and_says_so(cep):
     simulate(cep, "job", 2)
-    assert b"more than two jobs: only with --scaling" in cep("compare", "job", "job", "job", status=2).stderr
+    assert b"unexpected argument 'job'" in cep("compare", "job", "job", "job", status=2).stderr
     assert b"name two jobs or more" in cep("compare", "--scaling", "job", status=2).stderr

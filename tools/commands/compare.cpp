@@ -115,7 +115,7 @@ struct CompareCommand {
     Status run() const {
         check();
         if (scaling) return run_scaling();
-        if (!more.empty()) throw UsageError("more than two jobs: only with --scaling");
+        if (!more.empty()) throw UsageError(fmt::format("unexpected argument '{}'", more.front()));
         compare::CompareOptions options;
         options.block_steps = static_cast<std::size_t>(block_steps);
         options.threshold = parse_threshold(threshold);

@@ -9,9 +9,11 @@ namespace {
 
 constexpr double tried_megabytes[] = {1, 2, 5, 10, 25, 50, 100, 200};
 
+}  // namespace
+
 /// The last of the transfers ends when those that wait for a bucket, the first or one of the last two, are done:
 /// between them both grow evenly.
-BucketSize try_size(const Gradients& gradients, double megabytes) {
+BucketSize try_bucket_size(const Gradients& gradients, double megabytes) {
     const double backward_ms = gradients.backward_ms;
     const double capacity = std::min(megabytes * 1048576, gradients.bytes);
     const double buckets = std::ceil(gradients.bytes / capacity);
@@ -24,11 +26,9 @@ BucketSize try_size(const Gradients& gradients, double megabytes) {
     return {megabytes, buckets, all_ms, end_ms - backward_ms};
 }
 
-}  // namespace
-
 std::vector<BucketSize> try_bucket_sizes(const Gradients& gradients) {
     std::vector<BucketSize> sizes;
-    for (const double megabytes : tried_megabytes) sizes.push_back(try_size(gradients, megabytes));
+    for (const double megabytes : tried_megabytes) sizes.push_back(try_bucket_size(gradients, megabytes));
     return sizes;
 }
 

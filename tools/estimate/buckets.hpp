@@ -26,6 +26,8 @@ struct Gradients {
 
 /// Gradients become ready evenly over backward; buckets are reduced one after the other, each when it is full and the
 /// one before is done.
+[[nodiscard]] BucketSize try_bucket_size(const Gradients& gradients, double megabytes);
+/// From 1 to 200 MiB.
 [[nodiscard]] std::vector<BucketSize> try_bucket_sizes(const Gradients& gradients);
 
 }  // namespace cep::estimate

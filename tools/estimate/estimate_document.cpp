@@ -142,6 +142,9 @@ std::string make_headline(const WhatIf& what_if) {
     const BucketSize* const best = best_of(what_if.buckets);
     const double saving = best == nullptr ? 0 : 1 - *best->step_ms / what_if.step_ms;
     if (best == nullptr) return fmt::format("A step takes {}.", tool::format_duration_ms(what_if.step_ms));
+    if (!what_if.latency_is_known)
+        return fmt::format("A step takes {}, with buckets of {:.4g} MiB.", tool::format_duration_ms(what_if.step_ms),
+                           what_if.bucket_bytes / 1048576);
     if (saving < least)
         return fmt::format("A step takes {}; no other size of DDP's buckets makes it over 1 % shorter.",
                            tool::format_duration_ms(what_if.step_ms));
@@ -208,7 +211,7 @@ void write_json(tool::JsonWriter& json, const Estimate& estimate, const std::str
     const WhatIf& what_if = *estimate.what_if;
     json.object("what_if", [&] {
         json.members("reason", what_if.reason, "step_ms", what_if.step_ms, "replay_error", what_if.error,
-                     "bucket_bytes", what_if.bucket_bytes);
+                     "bucket_bytes", what_if.bucket_bytes, "latency_is_known", what_if.latency_is_known);
         json.objects("changes", what_if.changes, [&](const Change& change) {
             json.members("key", change.key, "ranks", change.ranks, "step_ms", change.step_ms, "speed", change.speed);
         });

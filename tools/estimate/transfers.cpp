@@ -11,8 +11,12 @@ using comm::TransferFit;
 Transfers::Transfers(const tool::Job& job, std::uint64_t ranks)
     : ranks_(ranks), report_(comm::make_report(job, comm::CommOptions{})) {}
 
+bool has_latency(const CommModel& model) {
+    return model.fit && model.fit->beta_gb_per_s;
+}
+
 double time_of(const CommModel& model, double bytes, const TransferFit::Factors& factors) {
-    if (model.fit && model.fit->beta_gb_per_s) return model.fit->time_ms(bytes, factors);
+    if (has_latency(model)) return model.fit->time_ms(bytes, factors);
     return bytes * factors.byte / 1e6 / model.paid_gb_per_s.value_or(1);
 }
 
@@ -64,9 +68,8 @@ const CommModel* Transfers::find_of_all(std::string_view name) const {
 }
 
 const CommModel* Transfers::find_unfitted() const {
-    const auto found = std::find_if(report_.models.begin(), report_.models.end(), [](const CommModel& model) {
-        return !model.sizes.empty() && (!model.fit || !model.fit->beta_gb_per_s);
-    });
+    const auto found = std::find_if(report_.models.begin(), report_.models.end(),
+                                    [](const CommModel& model) { return !model.sizes.empty() && !has_latency(model); });
     return found == report_.models.end() ? nullptr : &*found;
 }
 

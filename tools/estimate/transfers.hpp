@@ -34,6 +34,7 @@ class Transfers {
     comm::CommReport report_;
 };
 
+[[nodiscard]] bool has_latency(const comm::CommModel& model);
 /// Without a fit: as the bytes.
 [[nodiscard]] double time_of(const comm::CommModel& model, double bytes, const comm::TransferFit::Factors& factors);
 

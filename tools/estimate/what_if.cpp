@@ -12,6 +12,7 @@
 
 #include "base/units.hpp"
 #include "estimate/transfers.hpp"
+#include "matching/operation.hpp"
 #include "replay/job_replay.hpp"
 
 namespace cep::estimate {
@@ -246,6 +247,16 @@ class Pricer {
         return sum_ms / static_cast<double>(replay_.graphs().size() * replay_.rows().ranks().size());
     }
 
+    /// In its first step, DDP reduces all gradients at once.
+    [[nodiscard]] static double usual_bytes(const comm::CommModel& model) {
+        std::uint64_t most = 0;
+        double bytes = 0;
+        for (const comm::SizeReport& size : model.sizes) most = std::max(most, size.point.collectives);
+        for (const comm::SizeReport& size : model.sizes)
+            if (2 * size.point.collectives >= most) bytes = static_cast<double>(size.point.bytes);
+        return bytes;
+    }
+
     void add_buckets() {
         const std::optional<Buckets> found = find_buckets();
         if (!found) return;
@@ -260,41 +271,55 @@ class Pricer {
             bytes += of_size * static_cast<double>(size.point.bytes);
             fitted_ms += of_size * time_of(*model, static_cast<double>(size.point.bytes), {});
         }
-        // In its first step, DDP reduces all gradients at once.
-        const auto usual = std::max_element(model->sizes.begin(), model->sizes.end(), [](const auto& a, const auto& b) {
-            return a.point.collectives < b.point.collectives;
-        });
-        result_.bucket_bytes = static_cast<double>(usual->point.bytes);
-        // What is paid is more than what is typical, and less than the sum where one waits behind another.
+        result_.bucket_bytes = usual_bytes(*model);
+        // What is paid is more than what is typical, and less where spans contain waiting for the bucket before: then
+        // the fit's latency is that waiting.
+        constexpr double least_paid = 0.9;
         const double paid = found->busy_ms / (found->in_step * fitted_ms / collectives);
-        result_.buckets = try_bucket_sizes({found->in_step * bytes / collectives, found->backward_ms,
-                                            [&](double of_bucket) { return paid * time_of(*model, of_bucket, {}); }});
+        const double gradient_bytes = found->in_step * bytes / collectives;
+        result_.latency_is_known = has_latency(*model) && paid >= least_paid;
+        if (!result_.latency_is_known)
+            result_.notes.emplace_back(
+                "the latency of a bucket is not known: small ones take longer than the table says");
+        const Gradients gradients{gradient_bytes, found->backward_ms, [&](double of_bucket) {
+                                      return result_.latency_is_known ? paid * time_of(*model, of_bucket, {})
+                                                                      : found->busy_ms * of_bucket / gradient_bytes;
+                                  }};
+        result_.buckets = try_bucket_sizes(gradients);
+        result_.buckets.push_back(try_bucket_size(gradients, result_.bucket_bytes / 1048576));
         price_buckets(*found);
+        result_.buckets.pop_back();
     }
 
-    /// The buckets take no time, and the end of backward what it hides of none of them.
+    /// The buckets take no time, and the end of backward what it hides of none of them. By the last, which is as they
+    /// were, all are corrected.
     void price_buckets(const Buckets& buckets) {
         std::vector<Scenario> scenarios;
-        const auto own_share = static_cast<float>(std::min(1.0, buckets.backward_ms / replayed_backward_ms()));
+        // The replay may take some of backward for waiting, or the other way round.
+        const double replayed_ms = replayed_backward_ms();
+        const auto own_share = static_cast<float>(std::min(1.0, buckets.backward_ms / replayed_ms));
+        const double missing_ms = std::max(0.0, buckets.backward_ms - replayed_ms);
         for (const BucketSize& size : result_.buckets)
-            scenarios.push_back({[this, &size, &buckets, own_share](const StepGraph& graph, std::span<float> own_ms) {
-                std::vector<std::uint32_t> last(replay_.rows().ranks().size(), no_index);
-                for (std::uint32_t node = 0; node < own_ms.size(); ++node) {
-                    if (replay_.model().keys[graph.keys[node]].name == buckets.name) own_ms[node] = 0;
-                    if (!is_backward(phase_of(graph.keys[node]))) continue;
-                    own_ms[node] *= own_share;
-                    last[graph.ranks[node]] = node;
-                }
-                for (const std::uint32_t node : last)
-                    if (node != no_index) own_ms[node] += static_cast<float>(size.exposed_ms);
-            }});
+            scenarios.push_back(
+                {[this, &size, &buckets, own_share, missing_ms](const StepGraph& graph, std::span<float> own_ms) {
+                    std::vector<std::uint32_t> last(replay_.rows().ranks().size(), no_index);
+                    for (std::uint32_t node = 0; node < own_ms.size(); ++node) {
+                        if (replay_.model().keys[graph.keys[node]].name == buckets.name) own_ms[node] = 0;
+                        if (!is_backward(phase_of(graph.keys[node]))) continue;
+                        own_ms[node] *= own_share;
+                        last[graph.ranks[node]] = node;
+                    }
+                    for (const std::uint32_t node : last)
+                        if (node != no_index) own_ms[node] += static_cast<float>(missing_ms + size.exposed_ms);
+                }});
         const std::vector<double> means_ms = replay_.replayer().mean_steps_ms(scenarios);
         for (std::size_t i = 0; i < means_ms.size(); ++i)
-            result_.buckets[i].step_ms = result_.step_ms * means_ms[i] / as_it_was_ms_;
+            result_.buckets[i].step_ms = result_.step_ms + means_ms[i] - means_ms.back();
     }
 
     void add_notes() {
-        if (const comm::CommModel* const model = transfers_.find_unfitted())
+        const comm::CommModel* const model = transfers_.find_unfitted();
+        if (model != nullptr)
             result_.notes.push_back(
                 fmt::format("{}: no latency is known, all of a transfer is taken to grow with bytes{}", model->name,
                             model->refused.empty() ? "" : " (" + model->refused + ")"));

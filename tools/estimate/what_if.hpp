@@ -29,6 +29,7 @@ struct WhatIf {
     std::vector<Change> changes;
     std::vector<BucketSize> buckets;
     double bucket_bytes = 0;         // of those that the job has most of
+    bool latency_is_known = false;   // of a bucket
     std::vector<std::string> notes;  // what the figures rest on
 };
 

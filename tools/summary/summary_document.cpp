@@ -124,9 +124,9 @@ std::string describe_memory(const MemorySummary& memory) {
     if (memory.peak_reserved_bytes) text += describe_bytes("reserved", *memory.peak_reserved_bytes);
     text += " on the median rank";
     if (const auto& used = memory.used)
-        text += fmt::format("; {:.0f} % of the device reserved{}, {:.0f} % headroom", 100 * used->max,
-                            used->ranks > 1 ? fmt::format(" on rank {}", used->max_rank) : "",
-                            100 * *memory.headroom());
+        text +=
+            fmt::format("; {:.0f} % of the device reserved{}, {:.0f} % headroom", 100 * used->max,
+                        used->ranks > 1 ? fmt::format(" on rank {}", used->max_rank) : "", 100 * *memory.headroom());
     if (const auto& share = memory.fragmentation) {
         text += fmt::format("; {:.1f} % of what is reserved is unused", 100 * share->median);
         if (share->max > share->median + 0.05)
@@ -477,7 +477,8 @@ Document summary_document(const Job& job, const Summary& summary, const Verdict*
     add_facts(document, job, summary);
     add_settings(document, find_settings(job.ranks), verdict);
     if (!summary.oom_snapshots.empty())
-        document.next.push_back("what held the memory: " + summary.oom_snapshots.front() + " in pytorch.org/memory_viz");
+        document.next.push_back("what held the memory: " + summary.oom_snapshots.front() +
+                                " in pytorch.org/memory_viz");
     if (summary.memory && summary.memory->is_short()) document.next.emplace_back(advice_on_memory);
     if (verdict != nullptr && !verdict->losses.empty())
         document.tables.push_back(ledger_table(verdict->ledger, verdict->losses));
