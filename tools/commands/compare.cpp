@@ -115,7 +115,6 @@ struct CompareCommand {
     Status run() const {
         check();
         if (scaling) return run_scaling();
-        if (!more.empty()) throw UsageError(fmt::format("unexpected argument '{}'", more.front()));
         compare::CompareOptions options;
         options.block_steps = static_cast<std::size_t>(block_steps);
         options.threshold = parse_threshold(threshold);
@@ -139,6 +138,10 @@ struct CompareCommand {
         app.add_option("A", path_a, "The job before: a rank file, a directory, a quoted glob, or -");
         app.add_option("B", path_b, "The job after");
         app.add_option("MORE", more, "With --scaling, further jobs");
+        app.parse_complete_callback([this] {
+            if (!scaling && !more.empty())
+                throw CLI::ValidationError(fmt::format("unexpected argument '{}'", more.front()));
+        });
         app.add_flag("--scaling", scaling,
                      "How much work a rank does in jobs of different sizes, and where it is lost");
         app.add_option("--files-from-a", files_from_a, "Read more inputs of A from FILE, one a line")
