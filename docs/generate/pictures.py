@@ -15,9 +15,8 @@ from pathlib import Path
 
 GUIDE = Path(__file__).resolve().parents[1] / "guide"
 PICTURES = {
-    "persistent-heat": ("persistent", "heat-0-own"),
+    "persistent-heat": ("persistent", "heat-map"),
     "window-timeline": ("window", "timeline-0"),
-    "stage-whatif": ("stage", "whatif"),
 }
 
 
@@ -31,8 +30,8 @@ def style(page: str) -> str:
     """What the page's style says of pictures, on a light ground."""
     (text,) = re.findall(r"<style>(.*?)</style>", page, flags=re.S)
     variables = re.search(r":root\{.*?\}", text, flags=re.S)[0].replace("color-scheme:light;", "")
-    rules = re.findall(r"(?:svg |\.line-|\.hatch)[^{}]*\{[^}]*\}", text)
-    rules = [rule for rule in rules if "figure" not in rule and "#hatch" not in rule]
+    rules = re.findall(r"(?:svg |\.line-|\.hatch|\.[kv][-\d]|\[class\*=k-\])[^{}]*\{[^}]*\}", text)
+    rules = [rule for rule in rules if not any(word in rule for word in ("figure", "#hatch", "invert"))]
     return f"<style>{variables}svg{{background:#fff}}" + "".join(rules) + "</style>"
 
 

@@ -27,6 +27,10 @@ def test_the_manual_has_every_command():
     assert all(f"'cep-{command}.1'" in pages for command in set(COMMANDS) - without_page)
 
 
+def test_the_readme_has_every_command():
+    assert set(re.findall(r"^\| `cep (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)) == set(COMMANDS)
+
+
 def test_version(cep):
     assert cep("--version").stdout.startswith(b"cep 0.")
 
