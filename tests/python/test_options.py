@@ -207,3 +207,38 @@ def test_output_dir_and_directory_must_mean_the_same(tmp_path):
     assert not list(tmp_path.iterdir())
     with cep.Profiler(tmp_path, directory=tmp_path / "cuda_event_profiler") as profiler:
         assert profiler.path.parent == tmp_path / "cuda_event_profiler"
+
+
+WRAPPED = """
+model: {layers: 12}
+profiling:
+  enable_cuda_event_profiler: %s
+  cuda_event_profiler_config:
+    start_step: 3
+    record_every_n_steps: 5
+    ranks: [0]
+"""
+
+
+def test_a_trainers_yaml_is_read_as_it_stands(files, tmp_path):
+    pytest.importorskip("yaml")
+    config = tmp_path / "trainer.yaml"
+    config.write_text(WRAPPED % "true")
+    with cep.Profiler(tmp_path, config=config) as profiler:
+        recorded = []
+        for step in range(10):
+            profiler.step(step)
+            recorded.append(profiler.recording)
+    assert [step for step in range(10) if recorded[step]] == [3, 8]
+    config.write_text(WRAPPED % "false")
+    assert not cep.Profiler(tmp_path, config=config).enabled
+
+
+def test_wrapped_options_may_be_a_mapping(tmp_path):
+    wrapped = {"enable_cuda_event_profiler": True, "cuda_event_profiler_config": {"start_step": 4}}
+    with cep.Profiler(tmp_path, config=wrapped) as profiler:
+        assert profiler._sampling.first == 4
+    with pytest.raises(cep.OptionError, match="cuda_event_profiler_config"):
+        cep.Profiler(tmp_path, config={"cuda_event_profiler_config": 3})
+    with pytest.raises(cep.OptionError, match="stride"):
+        cep.Profiler(tmp_path, config={"cuda_event_profiler_config": {"stride": 3}})

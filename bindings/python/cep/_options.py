@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 from contextlib import contextmanager
@@ -89,11 +90,44 @@ def _rank_array(ranks: object) -> Any:
     return (ctypes.c_int32 * len(numbers))(*numbers)
 
 
+# How trainers' own configurations wrap these options, in YAML mostly.
+_SWITCH, _WRAPPED = "enable_cuda_event_profiler", "cuda_event_profiler_config"
+
+
+def _unwrapped(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options in a trainer's whole configuration: of the section that has a wrapper's key, if one has; else itself."""
+    if _SWITCH in config or _WRAPPED in config:
+        inner = config.get(_WRAPPED) or {}
+        if not isinstance(inner, Mapping):
+            raise OptionError(EOPTION, f"{_WRAPPED}: a mapping is needed, not {inner!r}")
+        return {"enable": bool(config.get(_SWITCH, True)), **inner}
+    sections = (section for section in config.values() if isinstance(section, Mapping))
+    return next((_unwrapped(section) for section in sections if _SWITCH in section or _WRAPPED in section), config)
+
+
+def _yaml_file(path: str) -> Mapping[str, Any]:
+    try:
+        yaml: Any = importlib.import_module("yaml")
+    except ImportError as error:
+        raise OptionError(EOPTION, f"config: {path}: reading YAML needs the package pyyaml") from error
+    try:
+        with open(path, encoding="utf-8") as file:
+            read = yaml.safe_load(file)
+    except (OSError, yaml.YAMLError) as error:
+        raise OptionError(EOPTION, f"config: {path}: {error}") from None
+    if not isinstance(read, Mapping):
+        raise OptionError(EOPTION, f"config: {path}: holds no mapping of options")
+    return read
+
+
 def _config_text(config: Config) -> bytes:
     if not isinstance(config, Mapping):
-        return _text("config", config)
+        text = _text("config", config)
+        if not text.endswith((b".yaml", b".yml")):
+            return text
+        config = _yaml_file(os.fsdecode(text))
     try:
-        return json.dumps(dict(config), allow_nan=False).encode()
+        return json.dumps(dict(_unwrapped(config)), allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise OptionError(EJSON, f"config: {error}") from None
 

@@ -93,7 +93,9 @@ class Profiler(ProfilerCalls, Handle):
         capture_range: Steps for ``nsys profile --capture-range=cudaProfilerApi``, such as "100-104", or "100-104@0,8" on
             some ranks. Default: none.
         directory: The rank file's directory itself, instead of output_dir. Both are an error, unless they mean the same.
-        config: Options by name: a mapping, JSON text, or the path of a JSON file.
+        config: Options by name: a mapping, JSON text, or the path of a JSON file, or of a YAML file if pyyaml is there. A
+            trainer's whole configuration will do, where a section of it has ``enable_cuda_event_profiler`` and
+            ``cuda_event_profiler_config``.
 
     Raises:
         OptionError: A value, here or in the configuration, is invalid, or ``WORLD_SIZE`` is more than 1 and nothing says

@@ -17,11 +17,12 @@ It writes ``<directory>/cuda_events_rank_<rank>.jsonl``: a row for each span wit
 cep command tells what lies beside what. cep.Profiler records more: the run, counters, and what was lost.
 
 CUDATimer, CUDATimerCollection, build_profiler() and print_profiler_summary() replace those of trainers that wrap
-torch.profiler and torch.cuda.Event. They need PyTorch, which is imported when one of them is first used.
+torch.profiler and torch.cuda.Event. They need PyTorch, which is imported when one of them is first used. build_profiler()
+is that of cep.torch with KempnerForge's defaults: steps 5 to 7, and the directory ``profiler_traces``.
 
     from cep.compat import build_profiler, print_profiler_summary
 
-    prof = build_profiler(config.profiling, rank=rank)  # that of cep.torch: off where config.profiling.enable is false
+    prof = build_profiler(config.profiling, rank=rank)  # off where config.profiling.enable is false
     prof.start()
     for batch in loader:
         train(batch)
@@ -46,7 +47,7 @@ from ._launcher import own_rank
 from ._profiler import Profiler
 
 if TYPE_CHECKING:
-    from .torch._trace import build_profiler
+    from .torch._trace import build_kempnerforge_profiler as build_profiler
     from .torch._trace_summary import print_profiler_summary
     from .torch.timers import CUDATimer, CUDATimerCollection
 
@@ -59,10 +60,10 @@ __all__ = [
 ]
 
 _WITH_TORCH = {
-    "CUDATimer": "timers",
-    "CUDATimerCollection": "timers",
-    "build_profiler": "_trace",
-    "print_profiler_summary": "_trace_summary",
+    "CUDATimer": ("timers", "CUDATimer"),
+    "CUDATimerCollection": ("timers", "CUDATimerCollection"),
+    "build_profiler": ("_trace", "build_kempnerforge_profiler"),
+    "print_profiler_summary": ("_trace_summary", "print_profiler_summary"),
 }
 _NO_SPAN: AbstractContextManager[Any] = nullcontext()
 _DEFAULT_STRIDE = _DEFAULT_FLUSH_CADENCE = 10
@@ -236,5 +237,6 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that exist
     def __getattr__(name: str) -> Any:
         """What needs PyTorch is imported when it is first used."""
         if name in _WITH_TORCH:
-            return getattr(importlib.import_module(f"cep.torch.{_WITH_TORCH[name]}"), name)
+            module, member = _WITH_TORCH[name]
+            return getattr(importlib.import_module(f"cep.torch.{module}"), member)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -176,10 +176,34 @@ def test_the_timers_are_those_of_cep_torch():
     assert compat.CUDATimerCollection is cep.torch.CUDATimerCollection
 
 
-def test_there_is_one_function_of_the_name():
-    assert compat.build_profiler is cep.torch.build_profiler
+def test_both_functions_of_the_name_return_the_same(tmp_path):
+    config = {"trace_dir": str(tmp_path), "start_step": 2, "end_step": 3, "ranks": [0]}
+    mine, theirs = (build(config, rank=0) for build in (cep.torch.build_profiler, compat.build_profiler))
+    assert type(mine) is type(theirs) and mine._options == theirs._options
 
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="NoSuchTimer"):
         compat.NoSuchTimer
+
+
+@pytest.mark.parametrize(
+    ("config", "window"),
+    [
+        ({"enable": True}, (5, 8, "profiler_traces")),
+        ({"start_step": 20}, (20, 23, "profiler_traces")),
+        ({"end_step": 3, "trace_dir": "here"}, (0, 3, "here")),
+        ({"end_step": 12, "output_dir": "out"}, (5, 12, "out/profiler_traces")),
+    ],
+)
+def test_the_defaults_are_those_of_kempnerforge(config, window):
+    options = compat.build_profiler(config, rank=0)._options
+    assert (options.start_step, options.end_step, str(options.directory)) == window
+
+
+def test_traces_can_have_the_names_that_tensorboard_looks_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(_trace, "summarize_traces", lambda directory: True)
+    with cep.torch.build_profiler({"trace_dir": str(tmp_path), "tensorboard": True}, rank=3) as tracer:
+        torch.ones(2).sum()
+        tracer.step()
+    assert [path.name for path in tmp_path.iterdir()] == ["rank_3.pt.trace.json"]

@@ -2,6 +2,7 @@
 """Counters of the CUDA allocator, waiting for data, copies to the device."""
 
 import collections
+import pickle
 
 import pytest
 
@@ -43,6 +44,91 @@ def test_the_allocators_state_becomes_counters_of_recorded_steps(files, tmp_path
     }
     device = {(0, "memory.device_bytes"): 1003}
     assert values == {**device, **{(step, name): value for step in (0, 2) for name, value in expected.items()}}
+
+
+class Allocator:
+    """In the place of PyTorch's, with a device."""
+
+    def __init__(self, monkeypatch):
+        self.observers, self.history, self.peak, self.resets = [], [], 0, 0
+        monkeypatch.setattr(_memory.torch._C, "_cuda_attach_out_of_memory_observer", self.observers.append, raising=False)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.cuda, "init", lambda: None)
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", self.reset)
+        monkeypatch.setattr(torch.cuda.memory, "_record_memory_history", lambda **given: self.history.append(given))
+        monkeypatch.setattr(torch.cuda.memory, "_snapshot", lambda: {"segments": []})
+        monkeypatch.setattr(_memory, "_read_stats", lambda device: {"allocated_bytes": {"all": {"peak": self.peak}}})
+
+    def reset(self, device):
+        self.resets += 1
+
+    def run_out(self):
+        for observer in self.observers:
+            observer(0, 1, 2, 3)
+
+
+def test_a_snapshot_is_written_once_beside_the_rank_file_and_a_mark_names_it(files, tmp_path, monkeypatch):
+    allocator = Allocator(monkeypatch)
+    with cep.Profiler(tmp_path, rank=2, world_size=3, backend="host") as profiler:
+        path = cep.torch.snapshot_on_oom(profiler)
+        profiler.step(7)
+        assert not path.exists()
+        allocator.run_out()
+        written_ns = path.stat().st_mtime_ns
+        allocator.run_out()
+    assert path == files.directory / "cuda_memory_rank_2.pickle" and path.stat().st_mtime_ns == written_ns
+    assert pickle.loads(path.read_bytes()) == {"segments": []}
+    assert allocator.history == [{"max_entries": 100_000}]
+    (mark,) = files.typed("mark", rank=2)
+    assert (mark["step"], mark["name"]) == (7, "out_of_memory, see cuda_memory_rank_2.pickle")
+    assert sorted(one.name for one in files.directory.iterdir() if "memory" in one.name) == [path.name]
+
+
+def test_a_snapshot_goes_to_a_directory_without_a_profiler(tmp_path, monkeypatch):
+    allocator = Allocator(monkeypatch)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    path = cep.torch.snapshot_on_oom(tmp_path / "memory", history=0)
+    allocator.run_out()
+    assert path == tmp_path / "memory" / "cuda_memory_rank_1.pickle" and path.exists() and allocator.history == []
+
+
+def test_a_snapshot_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch):
+    allocator = Allocator(monkeypatch)
+    (tmp_path / "file").write_text("")
+    cep.torch.snapshot_on_oom(tmp_path / "file" / "memory")
+    with pytest.warns(RuntimeWarning, match="no snapshot"):
+        allocator.run_out()
+
+
+def test_without_cuda_or_with_a_profiler_that_is_off_there_is_no_snapshot(tmp_path, monkeypatch):
+    assert cep.torch.snapshot_on_oom(tmp_path) is None
+    allocator = Allocator(monkeypatch)
+    assert cep.torch.snapshot_on_oom(cep.Profiler(tmp_path, enable=False)) is None
+    assert allocator.observers == [] and allocator.history == []
+
+
+def test_each_phase_of_a_recorded_step_has_its_peak(files, tmp_path, monkeypatch):
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with cep.Profiler(tmp_path, record_every_n_steps=2, backend="host") as profiler:
+        profiler._set_stream_source((lambda: 0, None))
+        with cep.torch.instrument(model, optimizer, profiler, memory=False, memory_phases=True):
+            allocator = Allocator(monkeypatch)
+            for step in range(3):
+                profiler.step(step)
+                allocator.peak = 100 + step
+                loss = model(torch.ones(2, 4)).sum()
+                allocator.peak = 200 + step
+                loss.backward()
+                allocator.peak = 300 + step
+                optimizer.step()
+    found = [(row["step"], row["name"], row["value"]) for row in files.typed("counter")]
+    phases = {"forward": 100, "backward": 200, "optimizer": 300}
+    assert found == [(step, f"memory.peak_bytes.{name}", peak + step) for step in (0, 2) for name, peak in phases.items()]
+    assert allocator.resets == 6
 
 
 def test_statistics_that_a_version_does_not_have_are_left_out():

@@ -22,6 +22,7 @@ never imports PyTorch.
 | ddp_comm_hook(), instrument_ddp() | a row for each all-reduce of DistributedDataParallel |
 | hook_failures() | how many calls of hooks have failed, and left a row out |
 | record_memory() | the CUDA allocator's state as counters |
+| snapshot_on_oom() | PyTorch's snapshot of its memory, once, when memory runs out |
 | iterate(), to_device() | waiting for a DataLoader; copies to the device |
 | build_profiler() | torch.profiler with a schedule, a trace for each rank, and a summary |
 | Escalation, Profiler.escalate() | torch.profiler for a few steps, once a rule on cep's own timings fires |
@@ -41,7 +42,7 @@ from ._escalation import Escalation
 from ._gather import Gather, gather
 from ._hooks import hook_failures
 from ._instrument import Instrumentation, instrument, instrument_optimizers
-from ._memory import record_memory
+from ._memory import record_memory, snapshot_on_oom
 from ._own_rows import OwnSpan
 from ._rules import Rule, named_straggler, slower_than_median
 from ._summary import PhaseSummary, Summary
@@ -74,6 +75,7 @@ __all__ = [
     "named_straggler",
     "record_memory",
     "slower_than_median",
+    "snapshot_on_oom",
     "to_device",
     "trace_training",
 ]

@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterator, Optional, Protocol
 from .._profiler import Profiler
 from ._comm_span import end_done_spans
 from ._hooks import Hook
+from ._memory import PhasePeaks
 from ._phases import NotFinished, Phase
 from ._pytorch import Tensor, torch
 
@@ -62,6 +63,7 @@ class Backward:
         self._profiler = profiler
         self._recording = profiler._recording
         self._phase = phase
+        self.peaks: Optional[PhasePeaks] = None
         self._running = threading.Lock()  # held from the first gradient to the end
         self._sync: Optional[GradientSync] = None
         # The hooks of outputs that are parameters or inputs, by id(). Those of others are freed with their graph.
@@ -128,6 +130,8 @@ class Backward:
             self._sync = None
         end_done_spans(self._profiler)  # DDP has waited for its all-reduces
         self._phase.end(None, error)
+        if self.peaks is not None:
+            self.peaks.end("backward")
         self.unwatch()
         try:
             self._running.release()

@@ -22,7 +22,7 @@ from ._comm_span import end_done_spans
 from ._ddp import DDPGradientSync, time_reduction
 from ._device import follow_device_of
 from ._hooks import is_compiling, note_failure
-from ._memory import record_memory
+from ._memory import PhasePeaks, record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
 from ._phases import NotFinished, Phase
 from ._pytorch import (
@@ -64,6 +64,7 @@ class _ForwardTimer:
         self._calls_inside: dict[int, int] = {}  # by thread: open calls of the model inside its timed call
         self.sync: Optional[DDPGradientSync] = None
         self.before: Optional[Callable[[], None]] = None  # called before each forward
+        self.peaks: Optional[PhasePeaks] = None
 
     def __bool__(self) -> bool:
         """Whether a forward is open."""
@@ -127,6 +128,8 @@ class _ForwardTimer:
                 del self._calls_inside[thread]
         elif self._forward.is_open(thread):
             self._forward.end(thread, error)
+            if self.peaks is not None:
+                self.peaks.end("forward")
             self._backward.watch(output, self.sync if self.sync is not None and self.sync.is_due() else None)
         else:
             self._forward_no_grad.end(thread, error)
@@ -146,14 +149,16 @@ class Instrumentation(Removable):
     The hooks are on the model and the optimizers during recorded steps only.
     """
 
-    def __init__(self, profiler: Profiler, prefix: str, memory: bool) -> None:
+    def __init__(self, profiler: Profiler, prefix: str, memory: bool, memory_phases: bool = False) -> None:
         super().__init__()
+        self._peaks = PhasePeaks(profiler) if memory_phases else None
         self._profiler = profiler
         self._recording = profiler._recording
         self._memory = memory
         self._forward: Optional[_ForwardTimer] = None
         self._optimizer = Phase(profiler.region(prefix + "optimizer", kind="compute"))
         self._backward = backward_of(profiler, prefix)
+        self._backward.peaks = self._peaks or self._backward.peaks
         self._timer = OptimizerTimer(profiler, self._optimizer, self._abandon_unfinished, self._after_optimizer)
         self._optimizers: list[Optimizer] = []
         self._hooks: list[Removal] = []  # of the recorded step
@@ -223,6 +228,8 @@ class Instrumentation(Removable):
         self._backward.abandon()
 
     def _after_optimizer(self) -> None:
+        if self._peaks is not None:
+            self._peaks.end("optimizer")
         if self._memory:
             try:
                 record_memory(self._profiler)
@@ -247,6 +254,7 @@ def instrument(
     collectives: bool = True,
     ddp_buckets: bool = True,
     memory: bool = True,
+    memory_phases: bool = False,
 ) -> Instrumentation:
     """Times the forward, backward and optimizer phases of each recorded step, with no further change to the loop::
 
@@ -292,6 +300,9 @@ def instrument(
             all-reduces that the backward does not hide. It shows which rank is late, but understates what that costs,
             because the ranks that wait compute more slowly beside the waiting all-reduces.
         memory: Also calls record_memory() after each recorded optimizer step.
+        memory_phases: Also records the most memory in each phase of a recorded step, as ``memory.peak_bytes.forward``,
+            ``.backward`` and ``.optimizer``. For that it resets PyTorch's peaks at the end of each phase, so that
+            torch.cuda.max_memory_allocated() and ``memory.peak_allocated_bytes`` are since then.
 
     Returns:
         A handle with ``remove()``, and a context manager that calls it.
@@ -304,12 +315,13 @@ def instrument(
     optimizers = optimizer_list(optimizer)
     claims = claims_of(profiler)
     follow_device_of(model, profiler)
-    made = Instrumentation(profiler, prefix, memory)
+    made = Instrumentation(profiler, prefix, memory, memory_phases)
     forward: Optional[_ForwardTimer] = None
     try:
         if claims.claim_model(model, prefix):
             made._removals.append(functools.partial(claims.release_model, model))
             forward = _ForwardTimer(profiler, prefix, made._backward, model)
+            forward.peaks = made._peaks
         if collectives and distributed_is_initialized():
             made._removals.append(instrument_collectives(profiler).remove)
             if forward is not None:

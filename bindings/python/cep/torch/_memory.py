@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records the state of PyTorch's CUDA allocator as counters."""
+"""Records the state of PyTorch's CUDA allocator as counters, and its own snapshot when memory runs out."""
 
 from __future__ import annotations
 
+import os
+import pickle
 import weakref
-from typing import Any, Callable, Mapping, Optional
+from pathlib import Path
+from typing import Any, Callable, Mapping, Optional, Union
 
+from .._launcher import own_rank
+from .._options import PathText
 from .._profiler import Profiler
+from ._capture import warn
 from ._pytorch import torch
 
 _POOLS = {
@@ -75,3 +81,82 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
     for name, value in memory_counters(stats).items():
         profiler.counter(name, value)
     return True
+
+
+class PhasePeaks:
+    """The most memory in each phase of a recorded step, as counters ``memory.peak_bytes.<phase>``."""
+
+    def __init__(self, profiler: Profiler) -> None:
+        self._profiler = profiler
+
+    def end(self, phase: str) -> None:
+        """At the end of a phase. The next one begins with what is allocated now: PyTorch's peaks are reset."""
+        profiler = self._profiler
+        if not profiler.recording or _read_stats is None or not torch.cuda.is_initialized():
+            return
+        device = torch.cuda.current_device() if profiler._device is None else profiler._device
+        peak: Any = _read_stats(device).get("allocated_bytes")
+        if peak is not None:
+            profiler.counter(f"memory.peak_bytes.{phase}", int(peak["all"]["peak"]))
+            torch.cuda.reset_peak_memory_stats(device)
+
+
+def snapshot_on_oom(where: Union[Profiler, PathText], *, history: int = 100_000) -> Optional[Path]:
+    """Has PyTorch's snapshot of its memory written when an allocation on a GPU fails, once in this process::
+
+        cep.torch.snapshot_on_oom(prof)     # beside the rank file
+        cep.torch.snapshot_on_oom("output/memory")
+
+    The file is ``cuda_memory_rank_<rank>.pickle``, for https://pytorch.org/memory_viz. With a profiler there is also a mark
+    ``out_of_memory`` that names it, which ``cep summarize`` shows. The allocation fails as without this.
+
+    Args:
+        where: A directory, or a profiler. Where that is off, nothing is changed.
+        history: How many allocations PyTorch notes from now on, with the stack of each, which costs a trainer a few
+            microseconds for each allocation. 0: the snapshot has what is allocated, and not by whom.
+
+    Returns:
+        The path that the snapshot gets; None where nothing is changed: without CUDA, or with PyTorch before 2.1.
+    """
+    profiler = where if isinstance(where, Profiler) else None
+    if profiler is not None:
+        if not profiler.enabled or profiler.path is None:
+            return None
+        folder, rank = profiler.path.parent, profiler.rank
+    else:
+        folder, rank = Path(os.fspath(where)).absolute(), own_rank()  # type: ignore[arg-type]
+    observe = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
+    if observe is None or not torch.cuda.is_available():
+        return None
+    path = folder / f"cuda_memory_rank_{rank}.pickle"
+    if history > 0:
+        torch.cuda.memory._record_memory_history(max_entries=history)
+    torch.cuda.init()
+    observe(_SnapshotWriter(path, profiler))
+    return path
+
+
+class _SnapshotWriter:
+    """What PyTorch calls before an allocation fails."""
+
+    def __init__(self, path: Path, profiler: Optional[Profiler]) -> None:
+        self._path, self._is_done = path, False
+        self._profiler: Callable[[], Optional[Profiler]] = lambda: None
+        if profiler is not None:
+            self._profiler = weakref.ref(profiler)
+
+    def __call__(self, *sizes: Any) -> None:
+        if self._is_done:
+            return
+        self._is_done = True
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+            with open(temporary, "wb") as file:
+                pickle.dump(torch.cuda.memory._snapshot(), file)
+            temporary.replace(self._path)
+            profiler = self._profiler()
+            if profiler is not None:
+                profiler.mark(f"out_of_memory, see {self._path.name}")
+        except Exception as error:
+            warn(f"no snapshot of the memory: {type(error).__name__}: {error}")

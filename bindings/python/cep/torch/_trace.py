@@ -18,8 +18,13 @@ from ._capture import OPTIONS, Capture, export, warn
 _SUMMARY_TIMEOUT_S = 120.0
 _BY_DEFAULT = {"record_shapes": True, "profile_memory": True, "with_flops": True}  # FLOPs are counted from shapes
 _KEYS = frozenset(
-    ("enable", "ranks", "start_step", "end_step", "directory", "trace_dir", "output_dir", "world_size", *OPTIONS)
+    (
+        "enable", "ranks", "start_step", "end_step", "directory", "trace_dir", "output_dir", "world_size", "tensorboard",
+        *OPTIONS,
+    )  # fmt: skip
 )
+_DEFAULTS = {"start_step": 0, "end_step": 1, "directory": "torch_profiler"}
+_OF_KEMPNERFORGE = {"start_step": 5, "end_step": 8, "directory": "profiler_traces"}
 
 
 class TraceOptions(NamedTuple):
@@ -32,6 +37,11 @@ class TraceOptions(NamedTuple):
     ranks: Optional[tuple[int, ...]]
     world_size: Optional[int]
     options: Mapping[str, Any]
+    tensorboard: bool
+    """Whether files have the names that TensorBoard's plugin for PyTorch looks for."""
+
+    def path(self, rank: int) -> Path:
+        return self.directory / (f"rank_{rank}.pt.trace.json" if self.tensorboard else f"rank_{rank}_trace.json")
 
 
 def _values(config: Any) -> dict[str, Any]:
@@ -54,27 +64,27 @@ def _listed_ranks(ranks: Any) -> Optional[tuple[int, ...]]:
         raise OptionError(EOPTION, f"ranks: a list of ranks is needed, not {ranks!r}") from None
 
 
-def trace_options(config: Any) -> Optional[TraceOptions]:
+def trace_options(config: Any, defaults: Mapping[str, Any] = _DEFAULTS) -> Optional[TraceOptions]:
     """The options in a configuration, checked; None where it is off."""
     values = {key: value for key, value in _values(config).items() if value is not None} if config is not None else {}
     if not values.get("enable", bool(values)):
         return None
-    start, end = values.get("start_step", 0), values.get("end_step")
-    end = start + 1 if end is None else end
+    start, end = values.get("start_step"), values.get("end_step")
+    if start is None:  # an end before the default begin is that of the first steps
+        start = 0 if isinstance(end, int) and end <= defaults["start_step"] else defaults["start_step"]
+    if end is None:
+        end = start + defaults["end_step"] - defaults["start_step"]
     for name, value in (("start_step", start), ("end_step", end)):
         if not isinstance(value, int) or value < 0:
             raise OptionError(EOPTION, f"{name}: a whole number of at least 0 is needed, not {value!r}")
     if end <= start:
         raise OptionError(EOPTION, f"end_step: {end} is exclusive, and not after start_step {start}")
     directory = values.get("directory") or values.get("trace_dir")
-    directory = directory or Path(values.get("output_dir", ".")) / "torch_profiler"
+    directory = directory or Path(values.get("output_dir", ".")) / defaults["directory"]
     ranks = _listed_ranks(values.get("ranks"))
     options = {key: values[key] for key in OPTIONS if key in values}
-    return TraceOptions(start, end, Path(directory), ranks, values.get("world_size"), options)
-
-
-def trace_path(directory: Path, rank: int) -> Path:
-    return directory / f"rank_{rank}_trace.json"
+    world_size, tensorboard = values.get("world_size"), bool(values.get("tensorboard"))
+    return TraceOptions(start, end, Path(directory), ranks, world_size, options, tensorboard)
 
 
 def rank_or_own(rank: Optional[int]) -> int:
@@ -202,9 +212,9 @@ class TraceProfiler(Handle):
     def _export(self, stopped: Any) -> None:
         assert self._options is not None
         directory = self._options.directory
-        if export(stopped, trace_path(directory, self._rank)):
+        if export(stopped, self._options.path(self._rank)):
             # The last rank summarises all. If several are last at the same time, they write the same.
-            if all(trace_path(directory, rank).exists() for rank in self._ranks):
+            if all(self._options.path(rank).exists() for rank in self._ranks):
                 summarize_traces(directory)
 
     def _summarize_if_missing(self) -> None:
@@ -212,7 +222,7 @@ class TraceProfiler(Handle):
         assert self._options is not None
         directory = self._options.directory
         if self._rank == self._ranks[0] and not (directory / "summary.md").exists():
-            if any(directory.glob("rank_*_trace.json")):
+            if any(directory.glob("rank_*trace.json")):
                 summarize_traces(directory)
 
 
@@ -243,7 +253,8 @@ def build_profiler(
         config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it),
             ``ranks`` (a list, one rank, or "all", which is the default), ``start_step`` (default 0), ``end_step`` (exclusive; default one step),
             ``directory`` or ``trace_dir`` (default ``torch_profiler`` in ``output_dir``, by default the working
-            directory), ``world_size``, and torch.profiler.profile's ``record_shapes``, ``profile_memory`` and
+            directory), ``world_size``, ``tensorboard`` (True: files are named ``rank_<rank>.pt.trace.json``, as TensorBoard's
+            plugin for PyTorch finds them), and torch.profiler.profile's ``record_shapes``, ``profile_memory`` and
             ``with_flops`` (which are on by default), ``with_stack``, ``with_modules`` and ``activities``. None is off.
         rank: This process's rank. None: that of torch.distributed, else the launcher's, else 0.
         world_size: Number of ranks. None: the configuration's, else the launcher's (WORLD_SIZE), else rank + 1.
@@ -254,8 +265,21 @@ def build_profiler(
     Raises:
         OptionError: An option is unknown or its value invalid.
     """
-    options = trace_options(config)
-    rank = rank_or_own(rank)
+    return _build(config, rank, world_size, _DEFAULTS)
+
+
+def build_kempnerforge_profiler(
+    config: Union[None, Mapping[str, Any], Any], rank: Optional[int] = None, world_size: Optional[int] = None
+) -> TraceProfiler:
+    """As build_profiler(), with KempnerForge's defaults: the steps 5 to 8 (exclusive), and ``profiler_traces``."""
+    return _build(config, rank, world_size, _OF_KEMPNERFORGE)
+
+
+def _build(
+    config: Any, given_rank: Optional[int], world_size: Optional[int], defaults: Mapping[str, Any]
+) -> TraceProfiler:
+    options = trace_options(config, defaults)
+    rank = rank_or_own(given_rank)
     if options is None or (options.ranks is not None and rank not in options.ranks):
         return TraceProfiler(None, rank, ())
     options = options._replace(options={**_BY_DEFAULT, **options.options})

@@ -114,7 +114,7 @@ def trace_training(
         device: Where batches are copied to. None: the loop copies them itself, and that is part of no phase but the step.
         first_step: The number of the first step. It goes on counting when the result is iterated again.
         batches_per_step: Batches until the optimizer steps, with gradient accumulation.
-        options: Further arguments of instrument(): prefix, collectives, ddp_buckets, memory.
+        options: Further arguments of instrument(): prefix, collectives, ddp_buckets, memory, memory_phases.
 
     Raises:
         ValueError: batches_per_step is less than 1.
