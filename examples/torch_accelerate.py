@@ -89,7 +89,7 @@ def main():
         DataLoader(Progressions(), options.batch_size, shuffle=True, num_workers=1, pin_memory=on_gpu),
     )
     with cep.Profiler(options.output_dir, record_every_n_steps=options.record_every_n_steps) as prof:
-        with cep.integrations.accelerate.instrument(accelerator, prof, model, optimizer, loader):
+        with cep.integrations.accelerate.instrument(prof, accelerator, model, optimizer, loader):
             loss = train(accelerator, model, optimizer, loader, options)
     accelerator.print(f"{options.steps} steps on {accelerator.num_processes} ranks, last loss {loss:.3f}")
     accelerator.end_training()

@@ -53,7 +53,7 @@ def main():
     loader = DataLoader(data, options.batch_size, pin_memory=device.type == "cuda")
 
     with cep.Profiler(options.output_dir, record_every_n_steps=options.record_every_n_steps) as prof:
-        for inputs, targets in cep.torch.trace_training(loader, model, optimizer, prof, device=device):
+        for inputs, targets in cep.torch.trace_training(prof, loader, model, optimizer, device=device):
             loss = nn.functional.mse_loss(model(inputs), targets)
             loss.backward()
             optimizer.step()

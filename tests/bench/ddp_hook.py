@@ -71,7 +71,7 @@ def measure(shape, options, device, directory):
     off = cep.Profiler(directory, enable=False)
     bare, pytorchs, timed = (model_of(width, layers, device) for _ in range(3))
     pytorchs.register_comm_hook(None, default_hooks.allreduce_hook)
-    cep.torch.instrument_ddp(timed, prof)
+    cep.torch.instrument_ddp(prof, timed)
     arms = {
         BARE: (bare, off, 0),
         BARE_AGAIN: (bare, off, 0),

@@ -106,7 +106,7 @@ def arm_of(name, training, directory):
                 stack.enter_context(cep.torch.instrument_collectives(prof))
             elif name != "regions":
                 whole = name != "phases"
-                stack.enter_context(cep.torch.instrument(training.model, training.optimizer, prof, collectives=whole))
+                stack.enter_context(cep.torch.instrument(prof, training.model, training.optimizer, collectives=whole))
         yield prof
 
 

@@ -95,7 +95,7 @@ def measure(folder, parts, collectives, device):
     with cep.Profiler(folder, start_step=NEVER) as profiler:
         for _ in range(ROUNDS):
             before = block_us(profiler, model, optimizer, collectives, device)
-            with cep.torch.instrument(model, optimizer, profiler):
+            with cep.torch.instrument(profiler, model, optimizer):
                 instrumented = block_us(profiler, model, optimizer, collectives, device)
             after = block_us(profiler, model, optimizer, collectives, device)
             bare.append(before)
@@ -122,9 +122,9 @@ def measure_ddp(folder, device):
             "no hook, no cep: what chance adds": plain,
         }
         whole, buckets, hooked, others, _ = models.values()
-        stack.enter_context(cep.torch.instrument(whole, None, profiler, ddp_buckets=False))
-        stack.enter_context(cep.torch.instrument(buckets, None, profiler))
-        cep.torch.instrument_ddp(hooked, profiler)
+        stack.enter_context(cep.torch.instrument(profiler, whole, None, ddp_buckets=False))
+        stack.enter_context(cep.torch.instrument(profiler, buckets, None))
+        cep.torch.instrument_ddp(profiler, hooked)
         others.register_comm_hook(None, allreduce_hook)
         for name, model in models.items():
             bare, added = [], []

@@ -143,7 +143,7 @@ def train_accelerate(torch, compiled, backend, record, scratch):
             import cep.integrations.accelerate
 
             profiler = stack.enter_context(cep.Profiler(record, record_every_n_steps=STRIDE))
-            stack.enter_context(cep.integrations.accelerate.instrument(accelerator, profiler, model, optimizer, loader))
+            stack.enter_context(cep.integrations.accelerate.instrument(profiler, accelerator, model, optimizer, loader))
         for batch in loader:
             accelerator.backward(model(batch).square().mean())
             optimizer.step()

@@ -221,7 +221,7 @@ def train(how, loop, folder, ddp_buckets=False):
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     step_once = loop(model, optimizer)
     prof = cep.Profiler(folder, record_every_n_steps=STRIDE, enable=folder is not None)
-    with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=ddp_buckets, memory=False):
+    with prof, cep.torch.instrument(prof, model, optimizer, ddp_buckets=ddp_buckets, memory=False):
         for step in range(STEPS):
             prof.step(step)
             if is_before_the_operator() is not (ddp_buckets and folder is not None and step in RECORDED):
@@ -284,7 +284,7 @@ class CallsItself(nn.Module):
 def check_copies(folder):
     """Copies of an instrumented model work, have no rows, and are read without this package."""
     model = Net().to(DEVICE)
-    with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(model, None, prof):
+    with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(prof, model, None):
         prof.step(0)
         saved = io.BytesIO()
         torch.save(model, saved)
@@ -304,7 +304,7 @@ def check_capture(folder):
         model = ddp(Net().to(DEVICE))
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     with cep.Profiler(folder, record_every_n_steps=1) as prof:
-        with cep.torch.instrument(model, optimizer, prof, memory=False):
+        with cep.torch.instrument(prof, model, optimizer, memory=False):
             prof.step(0)
             with torch.cuda.stream(side):
                 for _ in range(12):

@@ -130,7 +130,7 @@ def train_ddp(setting, folder):
         model = ddp(setting)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         with cep.Profiler(folder, record_every_n_steps=1, flush_every_n_steps=4, enable=instrumented) as prof:
-            with cep.torch.instrument(model, optimizer, prof), cep.torch.gather(prof, steps // 3) as live:
+            with cep.torch.instrument(prof, model, optimizer), cep.torch.gather(prof, steps // 3) as live:
                 train(setting, model, optimizer, prof, steps)
                 deadline = time.monotonic() + 20
                 while instrumented and live.summary is None and live.failure is None and time.monotonic() < deadline:
@@ -158,7 +158,7 @@ def train_fsdp(setting, folder):
             fully_shard(layer)
     fully_shard(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument(model, optimizer, prof):
+    with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument(prof, model, optimizer):
         train(setting, model, optimizer, prof, setting.options.steps)
         setting.synchronize()
     return True
@@ -238,7 +238,7 @@ def paired_costs(setting, folder, make_model, **options):
     prof = cep.Profiler(folder, start_step=1_000_000, record_every_n_steps=1)
     off = cep.Profiler(folder, enable=False)
     optimizers = {model: torch.optim.AdamW(model.parameters(), lr=1e-4) for model in (bare, timed)}
-    with cep.torch.instrument(timed, optimizers[timed], prof, **options):
+    with cep.torch.instrument(prof, timed, optimizers[timed], **options):
         for first_step in (0, 1_000_000):
             block_ms(setting, timed, optimizers[timed], batch, prof, first_step)
             block_ms(setting, bare, optimizers[bare], batch, off, 0)

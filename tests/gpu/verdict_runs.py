@@ -107,7 +107,7 @@ def train(kind, case, options, device, directory):
     prof = cep.Profiler(str(directory), start_step=options.first_recorded, record_every_n_steps=1,
                         flush_every_n_steps=50, meta=training.meta, backend="host" if options.host else "auto")
     buckets = {"ddp_buckets": not options.no_buckets}
-    with prof, cep.torch.instrument(training.model, training.optimizer, prof, memory=False, **buckets):
+    with prof, cep.torch.instrument(prof, training.model, training.optimizer, memory=False, **buckets):
         with_fault = timed_ms(training, prof, options.first_recorded, options.steps)
     fault.present = False
     after = timed_ms(training, off, WARM_UP, options.healthy_steps)

@@ -70,8 +70,7 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
 )
 def test_what_is_instrumented_twice_is_told_and_counted_once(scripts, files, first, second, told):
     pytest.importorskip("torch", reason="no torch")
-    first, second = (given.replace("prefix", "profiler=prof, prefix") if "prefix" in given else f"{given}, prof"
-                     for given in (first, second))
+    first, second = (f"prof, {given}" for given in (first, second))
     lines = [f"cep.torch.instrument({given})" for given in (first, second, second)]
     _, err = scripts.run(TWICE.format(instrument="; ".join(lines if told else lines[:2])))
     assert [line[: len("cep: " + start)] for line, start in zip(err.splitlines(), told)] == ["cep: " + one for one in told]
@@ -85,7 +84,7 @@ def test_what_is_instrumented_twice_is_told_and_counted_once(scripts, files, fir
 
 def test_a_model_can_be_instrumented_again_after_remove(scripts, files):
     pytest.importorskip("torch", reason="no torch")
-    line = "cep.torch.instrument(model, optimizer, prof)"
+    line = "cep.torch.instrument(prof, model, optimizer)"
     _, err = scripts.run(TWICE.format(instrument=f"{line}.remove(); {line}"))
     assert err == ""
     assert [row["step"] for row in files.spans("optimizer")] == [0, 1]
@@ -106,7 +105,7 @@ class Module(lightning.LightningModule):
 
 module = Module()
 with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
-    cep.torch.instrument(module.layer, None, prof)
+    cep.torch.instrument(prof, module.layer, None)
     loader = torch.utils.data.DataLoader([torch.ones(4)] * 20, 2)
     lightning.Trainer(sys.argv[1], max_steps=3, callbacks=[CepCallback(prof)]).fit(module, loader)
 """
@@ -120,3 +119,27 @@ def test_an_integration_and_instrument_together_are_told_and_counted_once(script
     assert "the model Module, around the model Linear, is instrumented twice" in line
     for name in ("training_step", "forward", "backward", "optimizer"):
         assert [row["step"] for row in files.spans(name)] == [0, 1, 2]
+
+
+LOOP = """
+with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
+    {before}
+    for _ in range(3):
+        with prof.region("forward"):
+            pass
+        prof.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "told", "recorded"),
+    [
+        ("pass", True, [0, 1]),
+        ("prof.step(0)", False, [0, 1, 2]),
+        ("prof.region('load').__enter__().__exit__(None, None, None); prof.step(0)", False, [0, 1, 2]),
+    ],
+)
+def test_a_step_at_the_end_of_the_loop_is_told_what_to_call(scripts, files, before, told, recorded):
+    _, err = scripts.run(LOOP.format(before=before))
+    assert err.count("call step(0) before it") == told and len(err.splitlines()) == told
+    assert [row["step"] for row in files.spans("forward")] == recorded

@@ -542,7 +542,7 @@ import sys, torch, cep
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 with cep.Profiler(sys.argv[1] + "/own", record_every_n_steps=1) as prof:
-    for batch in cep.torch.trace_training([torch.ones(2, 4)] * 8, model, optimizer, prof):
+    for batch in cep.torch.trace_training(prof, [torch.ones(2, 4)] * 8, model, optimizer):
         model(batch).sum().backward()
         optimizer.step()
 """
@@ -664,3 +664,10 @@ def test_the_command_tells_that_the_package_is_missing(command, tmp_path):
     assert done.stderr == (
         "cep run: the Python package cep is needed, and the python3 on PATH cannot import it: no cep here\n"
     )
+
+
+def test_two_directories_that_differ_are_refused(run, tmp_path):
+    _, err = run.script("print(1)", status=2, CEP_DIRECTORY=str(tmp_path / "elsewhere"))
+    assert "set one of the two" in err and "Traceback" not in err
+    out, _ = run.script("print(1)", CEP_DIRECTORY=str(tmp_path / "cuda_event_profiler"))
+    assert out == "1\n"

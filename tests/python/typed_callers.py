@@ -11,9 +11,9 @@ import cep.torch
 
 
 def right(model: torch.nn.Module, optimizer: torch.optim.Optimizer, profiler: cep.Profiler) -> None:
-    handle: cep.torch.Instrumentation = cep.torch.instrument(model, [optimizer], profiler=profiler)
+    handle: cep.torch.Instrumentation = cep.torch.instrument(profiler, model, [optimizer])
     handle.remove()
-    cep.torch.instrument_optimizers(optimizer, profiler=profiler).remove()
+    cep.torch.instrument_optimizers(profiler, optimizer).remove()
     batch: Dict[str, torch.Tensor] = cep.torch.to_device(profiler, {"x": torch.ones(1)}, torch.device("cpu"))
     del batch
 
@@ -23,9 +23,9 @@ def on_a_stream(profiler: cep.Profiler, stream: torch.cuda.Stream) -> None:
 
 
 def wrong(model: torch.nn.Module, optimizer: torch.optim.Optimizer, profiler: cep.Profiler) -> None:
-    cep.torch.instrument("model", optimizer, profiler)  # type: ignore[arg-type]
-    cep.torch.instrument(model, model, profiler)  # type: ignore[arg-type]
-    cep.torch.instrument_ddp(optimizer, profiler)  # type: ignore[arg-type]
+    cep.torch.instrument(profiler, "model", optimizer)  # type: ignore[arg-type]
+    cep.torch.instrument(profiler, model, model)  # type: ignore[arg-type]
+    cep.torch.instrument_ddp(profiler, optimizer)  # type: ignore[arg-type]
     cep.torch.instrument_collectives(profiler, names={"dp": "dp"})  # type: ignore[dict-item]
     number: int = cep.torch.to_device(profiler, torch.ones(1), "cpu")  # type: ignore[assignment]
     profiler.region("forward", stream="a stream")  # type: ignore[arg-type]

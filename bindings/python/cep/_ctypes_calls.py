@@ -32,6 +32,7 @@ class ProfilerCalls:
     _recording: list[bool]  # not empty while recording; every region reads this very list
     _regions: dict[str, Any]  # by name: those without a stream of their own
     _make_region: Callable[..., Any]
+    _tell_late_step: Callable[[], None]
 
     def _attach(
         self, handle: int, recording: list[bool], regions: dict[str, Any], on_host: bool, sampling: tuple[int, ...]
@@ -191,7 +192,7 @@ class RegionCalls:
     """The base of Region: its spans and ``with`` blocks."""
 
     __slots__ = (
-        "name", "_profiler", "_handle", "_stream", "_attributes", "_struct", "_keeps_lock", "_recording", "_open", "_next",
+        "name", "_profiler", "_handle", "_stream", "_attributes", "_struct", "_keeps_lock", "_recording", "_open", "_next", "_is_early",
     )  # fmt: skip
 
     def __init__(
@@ -211,8 +212,13 @@ class RegionCalls:
         # its own block.
         self._open: dict[int, list[tuple[Any, int]]] = {}
         self._next: Optional[RegionCalls] = None  # of the same name on another stream
+        self._is_early = False  # it was entered before the profiler's first step
 
     def __enter__(self) -> Any:
+        if self._profiler._step < 0 or self._is_early:
+            self._is_early = self._profiler._step < 0
+            if not self._is_early:
+                self._profiler._tell_late_step()
         if self._recording or self._open:
             self._open.setdefault(get_ident(), []).append(self._begin())
         return self

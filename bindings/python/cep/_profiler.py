@@ -17,6 +17,7 @@ from ._errors import EINVAL, ETIMEDOUT, error_for
 from ._handle import Handle, Removal, undo_all
 from ._iterate import TimedIterable
 from ._launcher import rank_and_size, rank_in_job, run_under_cep_run
+from ._messages import tell_mistake
 from ._options import Config, PathText, kind_number, one_directory, options_struct, rank_file
 from ._region import Region
 from ._sampling import Sampling
@@ -68,8 +69,8 @@ class Profiler(ProfilerCalls, Handle):
     ``with`` block closes the profiler, and warns of failures.
 
     Args:
-        output_dir: The trainer's output directory; the rank file goes into ``cuda_event_profiler`` in it. None: the
-            configuration sets the directory, else it is ``./cuda_event_profiler``.
+        output_dir: The trainer's output directory; the rank file goes into ``cuda_event_profiler`` in it, as with ``-o`` of
+            ``cep run``. None: the configuration sets the directory, else it is ``./cuda_event_profiler``.
         enable: True or False overrules every configuration.
         rank: This process's rank; by default that of PyTorch's process group, if there is one already, else the one that
             the launcher (torchrun, Slurm, Open MPI, PMI) set, else 0.
@@ -92,7 +93,8 @@ class Profiler(ProfilerCalls, Handle):
             it: the stride is multiplied by a power of two. Default 0: no bound.
         capture_range: Steps for ``nsys profile --capture-range=cudaProfilerApi``, such as "100-104", or "100-104@0,8" on
             some ranks. Default: none.
-        directory: The rank file's directory itself, instead of output_dir. Both are an error, unless they mean the same.
+        directory: The rank file's directory itself, as CEP_DIRECTORY, instead of output_dir. Both are an error, unless they
+            mean the same.
         config: Options by name: a mapping, JSON text, or the path of a JSON file, or of a YAML file if pyyaml is there. A
             trainer's whole configuration will do, where a section of it has ``enable_cuda_event_profiler`` and
             ``cuda_event_profiler_config``.
@@ -334,6 +336,16 @@ class Profiler(ProfilerCalls, Handle):
     def recording(self) -> bool:
         """Whether what begins now is recorded: the current step is sampled, and the profiler is on."""
         return bool(self._recording)
+
+    def _tell_late_step(self) -> None:
+        """Of a phase that was entered before the first step, and again in it."""
+        if self._enabled:
+            tell_mistake(
+                self._rank,
+                "late step",
+                "the pass of the loop before the first step() is not recorded: where step() is at the end of the loop, call "
+                "step(0) before it",
+            )
 
     def _make_region(
         self,

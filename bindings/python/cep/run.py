@@ -77,6 +77,17 @@ def _run_directory(environment: Mapping[str, str]) -> Path:
     return Path(_RUNS).absolute() / name
 
 
+def _other_directory(output: Optional[str], environment: Mapping[str, str]) -> Optional[str]:
+    """What is wrong if the option and the environment say different directories."""
+    said = environment.get("CEP_DIRECTORY")
+    if output is None or not said:
+        return None
+    inside = (Path(output) / "cuda_event_profiler").absolute()
+    if Path(said).absolute() == inside:
+        return None
+    return f"-o {output} puts rank files into {inside}, and CEP_DIRECTORY is {said}: set one of the two"
+
+
 def _link_latest(directory: Path) -> None:
     """Makes the link ``latest`` beside the directory point to it."""
     link, new_link = directory.with_name("latest"), directory.with_name(f".latest-{os.getpid()}")
@@ -145,6 +156,10 @@ def run(arguments: Sequence[str]) -> int:
     command: list[str] = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         say("no command to run; try: cep run -- python train.py")
+        return _USAGE
+    contradiction = _other_directory(options.output, os.environ)
+    if contradiction is not None:
+        say(contradiction)
         return _USAGE
     own_directory = None
     if options.output is None and not (os.environ.get("CEP_DIRECTORY") or os.environ.get("CEP_CONFIG")):

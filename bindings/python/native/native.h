@@ -95,6 +95,7 @@ typedef struct region_object {
     bool has_stream;  ///< else spans use the current stream
     char keeps_lock;  ///< spans are on the host clock: they make no CUDA call, so they keep the GIL
     bool has_attrs;   ///< attrs is filled in
+    bool is_early;    ///< it was entered before the profiler's first step
     block* blocks;    ///< open `with` blocks, innermost last
     Py_ssize_t block_count, block_capacity;
     block small[small_blocks];

@@ -450,7 +450,8 @@ static PyMethodDef methods[] = {
      "Begins a step of the trainer. It decides whether what follows is recorded; before the first call nothing is.\n\n"
      "Steps may jump, repeat and go back. Never waits; no I/O. step: at least 0; None: one more than the last (the "
      "first\n"
-     "is 0). Raises OptionError if it is not a whole number of at least 0."},
+     "is 0). A loop that calls it at the end of each pass, as torch.profiler's, calls step(0) before the first one. "
+     "Raises OptionError if it is not a whole number of at least 0."},
     {"region", FAST(profiler_region), METH_FASTCALL | METH_KEYWORDS,
      "region($self, /, name, kind=None, stream=None, bytes=None, flops=None, group=None, coll=None, meta=None)\n--\n\n"
      "A phase to time, as a context manager or decorator. Calling it again for the same name is cheap.\n\n"

@@ -105,10 +105,22 @@ static bool pop_block(region_object* self, block* left) {
     return false;
 }
 
+/// A phase that is entered before the first step, and again after it: step() is called at the end of each pass of a
+/// loop.
+static void note_early(region_object* self, const profiler_object* profiler) {
+    self->is_early = profiler->step < 0;
+    if (self->is_early) return;
+    PyObject* told = PyObject_CallMethod(self->profiler, "_tell_late_step", NULL);
+    if (told == NULL) PyErr_Clear();
+    Py_XDECREF(told);
+}
+
 static PyObject* region_enter(PyObject* object, PyObject* unused) {
     region_object* self = (region_object*)object;
     (void)unused;
     if (!is_initialised(self)) return NULL;
+    if (((profiler_object*)self->profiler)->step < 0 || self->is_early)
+        note_early(self, (profiler_object*)self->profiler);
     const bool recording = is_recording((profiler_object*)self->profiler);
     if (recording || self->block_count > 0) {
         block entered = {this_thread(), CEP_SPAN_NONE, NULL};

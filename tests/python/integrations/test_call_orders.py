@@ -47,7 +47,7 @@ prepared, optimizer, batches, other_batches = accelerator.prepare(
     model, torch.optim.SGD(model.parameters(), lr=1e-3), loader, other_loader)
 original = optimizer.step.__func__
 with cep.Profiler(output, record_every_n_steps={stride}, enable={enable}) as prof:
-    with cep.integrations.accelerate.instrument(accelerator, prof, prepared, optimizer, batches, first_step={first}):
+    with cep.integrations.accelerate.instrument(prof, accelerator, prepared, optimizer, batches, first_step={first}):
         for batch in batches:
             with accelerator.accumulate(prepared):
                 accelerator.backward(prepared(batch).square().mean())
@@ -140,7 +140,7 @@ def test_an_instrumentation_that_is_refused_leaves_nothing_behind(run_script, mo
     monkeypatch.setattr(cep.torch, "instrument", refuse)
     before, _, after = filled(ACCELERATE).partition("    with cep.integrations")
     attempt = """    try:
-        cep.integrations.accelerate.instrument(accelerator, prof, prepared, optimizer, batches)
+        cep.integrations.accelerate.instrument(prof, accelerator, prepared, optimizer, batches)
     except RuntimeError:
         pass
     else:

@@ -227,7 +227,7 @@ import gc, json, warnings, weakref
 def attempt(number):
     prof = cep.Profiler(f"{folder}/{number}", record_every_n_steps=1)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
-    cep.torch.instrument(model, torch.optim.SGD(model.parameters(), lr=0.1), prof)
+    cep.torch.instrument(prof, model, torch.optim.SGD(model.parameters(), lr=0.1))
     prof.step(0)
     dist.all_reduce(torch.ones(number))
     model(torch.ones(1, 2)).sum().backward()

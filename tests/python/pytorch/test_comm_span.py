@@ -269,7 +269,7 @@ def test_on_the_host_who_knows_that_it_has_ended_does_not_leave_its_end_to_the_c
     future = Future(log, done=False)
     span = AsyncSpan(profiler, SideStreams(), WHAT, device=None)
     span.end_with(future)
-    with cep.torch.instrument(trainer.model, trainer.optimizer, profiler, memory=False):
+    with cep.torch.instrument(profiler, trainer.model, trainer.optimizer, memory=False):
         loss = trainer.loss()
         profiler.flush()
         assert files.spans("all_reduce") == []  # not done

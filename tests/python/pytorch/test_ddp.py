@@ -21,8 +21,8 @@ def trained(instrumented, **options):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     torch.manual_seed(rank)
     if instrumented and with_hook:
-        cep.torch.instrument_ddp(model, prof)
-    handle = cep.torch.instrument(model, optimizer, prof, collectives=not with_hook) if instrumented else None
+        cep.torch.instrument_ddp(prof, model)
+    handle = cep.torch.instrument(prof, model, optimizer, collectives=not with_hook) if instrumented else None
     for step in range(4):
         prof.step(step)
         with model.no_sync():
@@ -78,7 +78,7 @@ def train(model):
 models = [torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2)]
 with cep.Profiler(folder, record_every_n_steps=2) as prof:
     prof.step(0)
-    handles = [cep.torch.instrument(model, None, prof) for model in models]
+    handles = [cep.torch.instrument(prof, model, None) for model in models]
     for step in range(4):
         prof.step(step)
         assert is_before_the_operator() is (step % 2 == 0)
@@ -90,7 +90,7 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof:
     handles[1].remove()
     assert not is_before_the_operator()
     train(models[1])
-    handle = cep.torch.instrument(models[0], None, prof)
+    handle = cep.torch.instrument(prof, models[0], None)
     assert is_before_the_operator()
     wait_for_ends(prof)
 assert not is_before_the_operator()
@@ -131,12 +131,12 @@ def passes_on(*arguments):
 
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     prof.step(0)
-    with cep.torch.instrument(hooked, None, prof):
+    with cep.torch.instrument(prof, hooked, None):
         assert not is_before_the_operator()
         hooked(torch.ones(1, 4)).sum().backward()
     taken.impl("allreduce_", passes_on, "AutogradCPU")
     prof.step(1)
-    with cep.torch.instrument(refused, None, prof):
+    with cep.torch.instrument(prof, refused, None):
         assert not has_hook(refused) and prof.__dict__["_ddp_reductions"]._registration is None
         refused(torch.ones(1, 4)).sum().backward()
     wait_for_ends(prof)
@@ -158,7 +158,7 @@ model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 def fails(*arguments):
     raise ArithmeticError("no reduction")
 
-with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(model, None, prof):
+with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(prof, model, None):
     prof.step(0)
     prof.__dict__["_ddp_reductions"]._operator = fails
     try:
@@ -274,7 +274,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 if HAS_HOOK:
     model.register_comm_hook(None, users_hook)
 prof = cep.Profiler(folder, record_every_n_steps=2)
-with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=HAS_HOOK):
+with prof, cep.torch.instrument(prof, model, optimizer, ddp_buckets=HAS_HOOK):
     for step in range(5):
         prof.step(step)
         with model.no_sync():

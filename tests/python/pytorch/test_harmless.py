@@ -29,7 +29,7 @@ def names(files):
 
 
 def test_a_copy_of_an_instrumented_model_works_and_is_not_instrumented(files, profiler, trainer):
-    with cep.torch.instrument(trainer.model, trainer.optimizer, profiler):
+    with cep.torch.instrument(profiler, trainer.model, trainer.optimizer):
         for twin in (copy.deepcopy(trainer.model), AveragedModel(trainer.model)):
             assert torch.equal(twin(trainer.batch), twin(trainer.batch))
         copy.deepcopy(trainer.optimizer).step()
@@ -38,7 +38,7 @@ def test_a_copy_of_an_instrumented_model_works_and_is_not_instrumented(files, pr
 
 
 def test_a_saved_model_is_loaded_where_there_is_no_cep(profiler, tmp_path, trainer):
-    with cep.torch.instrument(trainer.model, trainer.optimizer, profiler):
+    with cep.torch.instrument(profiler, trainer.model, trainer.optimizer):
         torch.save(trainer.model, tmp_path / "model.pt")
         pickle.dump(trainer.model, io.BytesIO())
     load = f"""
@@ -59,7 +59,7 @@ import copy
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     prof.step(0)
-    with cep.torch.instrument(model, None, prof):
+    with cep.torch.instrument(prof, model, None):
         twin = copy.deepcopy(model)
         twin(torch.ones(2, 4)).sum().backward()
 dist.destroy_process_group()
@@ -79,7 +79,7 @@ def hooks_of(model):
 def test_a_step_that_is_not_recorded_has_no_hooks(files, tmp_path, trainer):
     before = trainer.optimizer.step
     with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
-        with cep.torch.instrument(trainer.model, trainer.optimizer, profiler):
+        with cep.torch.instrument(profiler, trainer.model, trainer.optimizer):
             for step in range(4):
                 profiler.step(step)
                 assert bool(hooks_of(trainer.model)) == (step % 2 == 0)
@@ -95,7 +95,7 @@ def test_a_closed_profiler_has_left_the_model_and_the_collectives(tmp_path, trai
     step = trainer.optimizer.step
     profiler = cep.Profiler(tmp_path / "one")
     profiler.step(0)
-    cep.torch.instrument(trainer.model, trainer.optimizer, profiler)
+    cep.torch.instrument(profiler, trainer.model, trainer.optimizer)
     assert hooks_of(trainer.model) != []
     profiler.close()
     assert hooks_of(trainer.model) == [] and trainer.optimizer.step == step and "step" not in vars(profiler)
@@ -126,7 +126,7 @@ class ReturnsItsParameter(torch.nn.Module):
 
 def test_a_model_that_returns_a_parameter_gathers_no_hooks(files, profiler, make_trainer):
     trainer = make_trainer(model=ReturnsItsParameter())
-    with cep.torch.instrument(trainer.model, trainer.optimizer, profiler):
+    with cep.torch.instrument(profiler, trainer.model, trainer.optimizer):
         for _ in range(5):
             trainer.model(trainer.batch).sum().backward()
             trainer.model(trainer.batch)  # without a backward
@@ -140,7 +140,7 @@ def test_a_model_that_returns_a_parameter_gathers_no_hooks(files, profiler, make
 def test_a_failed_call_leaves_nothing_behind(profiler, trainer, job):
     step = trainer.optimizer.step
     with pytest.raises(cep.OptionError):
-        cep.torch.instrument(trainer.model, trainer.optimizer, profiler, prefix="\n")
+        cep.torch.instrument(profiler, trainer.model, trainer.optimizer, prefix="\n")
     assert hooks_of(trainer.model) == [] and trainer.optimizer.step == step
     job.run(
         1,
@@ -152,13 +152,13 @@ with cep.Profiler(folder + "/job") as prof:
     prof.step(0)
     for optimizers, prefix in (([3], ""), (None, "\\n")):
         try:
-            cep.torch.instrument(model, optimizers, prof, prefix=prefix)
+            cep.torch.instrument(prof, model, optimizers, prefix=prefix)
         except Exception:
             assert inner.__code__ is original and not model._forward_hooks
         else:
             raise AssertionError("no error")
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2)]
-    cep.torch.instrument(model, (optimizer for optimizer in optimizers), prof).remove()
+    cep.torch.instrument(prof, model, (optimizer for optimizer in optimizers)).remove()
 dist.destroy_process_group()
 """,
     )
@@ -229,7 +229,7 @@ def test_an_optimizer_step_that_raised_is_marked_and_ends_with_the_next_phase(fi
             return super().step()
 
     optimizer = Fails(trainer.model.parameters(), lr=0.1)
-    with cep.torch.instrument(trainer.model, optimizer, profiler):
+    with cep.torch.instrument(profiler, trainer.model, optimizer):
         with pytest.raises(FloatingPointError):
             optimizer.step()
         optimizer.fails = False
@@ -251,7 +251,7 @@ class CallsItself(torch.nn.Module):
 def test_a_module_that_calls_itself_is_one_forward(files, profiler, make_trainer):
     trainer = make_trainer(model=CallsItself())
     batch = torch.ones(2, 4)
-    with cep.torch.instrument(trainer.model, None, profiler):
+    with cep.torch.instrument(profiler, trainer.model, None):
         for _ in range(2):
             trainer.model(batch).sum().backward()
     profiler.close()
@@ -261,8 +261,8 @@ def test_a_module_that_calls_itself_is_one_forward(files, profiler, make_trainer
 
 def test_a_backward_through_two_models_is_one_row(files, profiler, make_trainer):
     first, second = make_trainer(), make_trainer()
-    with cep.torch.instrument(first.model, first.optimizer, profiler):
-        with cep.torch.instrument(second.model, second.optimizer, profiler):
+    with cep.torch.instrument(profiler, first.model, first.optimizer):
+        with cep.torch.instrument(profiler, second.model, second.optimizer):
             (first.model(first.batch).sum() + second.model(second.batch).sum()).backward()
     profiler.close()
     assert sorted(names(files)) == ["backward", "forward", "forward"]
@@ -283,7 +283,7 @@ class ReturnsAwkward(torch.nn.Module):
 
 def test_a_hook_that_fails_is_counted_and_does_not_raise(files, profiler):
     model, before = ReturnsAwkward(), hook_failures()
-    with cep.torch.instrument(model, None, profiler), warnings.catch_warnings():
+    with cep.torch.instrument(profiler, model, None), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(3):
             assert isinstance(model(torch.ones(1)), Awkward)

@@ -4,6 +4,7 @@
 import gc
 import sys
 import types
+import warnings
 import weakref
 
 import cep
@@ -26,7 +27,7 @@ def names(files, rank=0):
 
 
 def instrumented(trainer, profiler, **options):
-    return cep.torch.instrument(trainer.model, trainer.optimizer, profiler, **options)
+    return cep.torch.instrument(profiler, trainer.model, trainer.optimizer, **options)
 
 
 def test_a_step_is_forward_backward_and_optimizer_in_this_order(files, profiler, trainer):
@@ -88,7 +89,7 @@ def test_forwards_before_their_backwards_are_kept_apart(files, profiler, trainer
 
 def test_each_of_several_optimizers_is_timed(files, profiler, trainer):
     first, second = (torch.optim.SGD(layer.parameters(), lr=0.1) for layer in (trainer.model[0], trainer.model[2]))
-    with cep.torch.instrument(trainer.model, [first, second], profiler):
+    with cep.torch.instrument(profiler, trainer.model, [first, second]):
         trainer.loss().backward()
         first.step()
         second.step()
@@ -121,7 +122,7 @@ def test_what_is_computed_again_in_the_backward_is_no_forward(files, profiler, t
     trainer.batch.requires_grad_()
     calls = []
     trainer.model.register_forward_pre_hook(lambda *_: calls.append(1))
-    with cep.torch.instrument(whole, trainer.optimizer, profiler):
+    with cep.torch.instrument(profiler, whole, trainer.optimizer):
         whole(trainer.batch).pow(2).mean().backward()
         trainer.optimizer.step()
     profiler.close()
@@ -282,7 +283,7 @@ def test_the_wrappers_of_frameworks_are_seen_through(files, profiler, trainer):
             self.optimizer.step()
 
     wrapper = Wrapper(trainer.optimizer)
-    with cep.torch.instrument(trainer.model, wrapper, profiler):
+    with cep.torch.instrument(profiler, trainer.model, wrapper):
         wrapper.step()
     profiler.close()
     assert names(files) == ["optimizer"]
@@ -324,7 +325,7 @@ def test_an_optimizers_own_hooks_are_used_where_it_has_them(files, profiler, tra
         loss.backward()
         return "loss"
 
-    with cep.torch.instrument(trainer.model, optimizer, profiler):
+    with cep.torch.instrument(profiler, trainer.model, optimizer):
         assert set(optimizer.hooks) == {"before", "after"} and "step" not in vars(optimizer)
         optimizer.step()
         assert optimizer.step(closure) == "loss" == optimizer.step(closure=closure)
@@ -336,7 +337,7 @@ def test_an_optimizers_own_hooks_are_used_where_it_has_them(files, profiler, tra
 def test_hooks_that_torch_compile_has_taken_off_are_called_again(files, tmp_path, trainer, monkeypatch):
     kind = type(trainer.optimizer)
     with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
-        with cep.torch.instrument(trainer.model, trainer.optimizer, profiler):
+        with cep.torch.instrument(profiler, trainer.model, trainer.optimizer):
             monkeypatch.setattr(kind, "step", kind.step.__wrapped__)  # as PyTorch 2.1 and 2.2 do
             for step in range(3):
                 profiler.step(step)
@@ -359,7 +360,7 @@ def test_the_backward_is_found_in_any_form_of_output(files, profiler, trainer, p
             return self.output
 
     packing = Packing()
-    with cep.torch.instrument(packing, None, profiler):
+    with cep.torch.instrument(profiler, packing, None):
         packing(trainer.batch)
         tensors = list(cep.torch._backward.tensors_in(packing.output))
         tensors[0].sum().backward()
@@ -457,3 +458,17 @@ def test_spans_are_on_the_gpu_of_the_first_model(profiler, device_calls, device,
         follow_device_of(ModelOnGpu(2), profiler)
     assert device_calls == told
     assert profiler._device == device
+
+
+def test_the_profiler_comes_first_or_by_name_and_where_it_stood_once_with_a_warning(files, profiler, trainer):
+    model, optimizer = trainer.model, trainer.optimizer
+    for given, named in [((profiler, model, optimizer), {}), ((model, optimizer), {"profiler": profiler})]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            cep.torch.instrument(*given, **named).remove()
+    with pytest.warns(DeprecationWarning, match="first argument"):
+        handle = cep.torch.instrument(model, optimizer, profiler)
+    with handle:
+        trainer.train()
+    profiler.close()
+    assert names(files) == PHASES

@@ -115,7 +115,7 @@ def test_each_phase_of_a_recorded_step_has_its_peak(files, tmp_path, monkeypatch
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with cep.Profiler(tmp_path, record_every_n_steps=2, backend="host") as profiler:
         profiler._set_stream_source((lambda: 0, None))
-        with cep.torch.instrument(model, optimizer, profiler, memory=False, memory_phases=True):
+        with cep.torch.instrument(profiler, model, optimizer, memory=False, memory_phases=True):
             allocator = Allocator(monkeypatch)
             for step in range(3):
                 profiler.step(step)

@@ -30,7 +30,7 @@ def test_settings_of_a_training(files):
     data = torch.utils.data.TensorDataset(torch.randn(8, 4))
     loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=False, num_workers=0)
     with cep.Profiler(directory=files.directory, record_every_n_steps=1) as profiler:
-        for (batch,) in cep.torch.trace_training(loader, model, optimizer, profiler):
+        for (batch,) in cep.torch.trace_training(profiler, loader, model, optimizer):
             model(batch).sum().backward()
             optimizer.step()
     found = settings(files)

@@ -36,7 +36,7 @@ def model():
 def train(model, loader, profiler, **options):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     every = options.get("batches_per_step", 1)
-    traced = cep.torch.trace_training(loader, model, optimizer, profiler, device="cpu", memory=False, **options)
+    traced = cep.torch.trace_training(profiler, loader, model, optimizer, device="cpu", memory=False, **options)
     for number, batch in enumerate(traced, 1):
         model(batch).sum().backward()
         if number % every == 0:
@@ -70,7 +70,7 @@ def test_each_pass_is_a_step_with_all_of_its_phases_inside(files, profiler, mode
 
 def test_steps_go_on_when_it_is_iterated_again(files, profiler, model):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    traced = cep.torch.trace_training(batches(2), model, optimizer, profiler, first_step=7)
+    traced = cep.torch.trace_training(profiler, batches(2), model, optimizer, first_step=7)
     for _ in range(2):
         for batch in traced:
             model(batch)
@@ -107,7 +107,7 @@ def test_the_end_of_a_loader_without_a_length_is_marked(files, profiler, model):
 def test_a_loop_that_is_left_leaves_nothing_behind(files, profiler, model):
     before = dict(model.__dict__)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    loop = iter(cep.torch.trace_training(batches(5), model, optimizer, profiler))
+    loop = iter(cep.torch.trace_training(profiler, batches(5), model, optimizer))
     model(next(loop))
     loop.close()
     profiler.step(1)
@@ -125,7 +125,7 @@ def test_an_unrecorded_step_has_no_rows(files, tmp_path, model):
 
 def test_batches_per_step_below_one_is_refused(profiler, model):
     with pytest.raises(ValueError, match="batches_per_step: 0 is less than 1"):
-        cep.torch.trace_training([], model, None, profiler, batches_per_step=0)
+        cep.torch.trace_training(profiler, [], model, None, batches_per_step=0)
 
 
 DDP = """
@@ -135,7 +135,7 @@ model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.005)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 sys.setswitchinterval(1)  # a thread of gloo that wants the interpreter waits until the trainer lets go of it
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
-    for batch in cep.torch.trace_training(data, model, optimizer, prof, device="cpu"):
+    for batch in cep.torch.trace_training(prof, data, model, optimizer, device="cpu"):
         model(batch).sum().backward()
         optimizer.step()
         sum(range(20_000))

@@ -210,7 +210,7 @@ MODES = {
 
 def of_a_module(model, mode, profiler):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with cep.torch.instrument(model, optimizer, profiler):
+    with cep.torch.instrument(profiler, model, optimizer):
         run_step = mode(model, optimizer, profiler)
         for step in range(STEPS):
             profiler.step(step)
@@ -224,7 +224,7 @@ def of_ddp(model, mode, profiler):
 def of_ddp_as_a_whole(model, mode, profiler):
     model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with cep.torch.instrument(model, optimizer, profiler, ddp_buckets=False):
+    with cep.torch.instrument(profiler, model, optimizer, ddp_buckets=False):
         run_step = mode(model, optimizer, profiler)
         for step in range(STEPS):
             profiler.step(step)
@@ -238,7 +238,7 @@ def of_accelerate(model, mode, profiler):
 
     accelerator = Accelerator()
     model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.01))
-    with cep.integrations.accelerate.instrument(accelerator, profiler, model, optimizer):
+    with cep.integrations.accelerate.instrument(profiler, accelerator, model, optimizer):
         run_step = mode(model, optimizer, profiler)
         for _ in range(STEPS):
             run_step()

@@ -197,7 +197,7 @@ class AutoTraining:
             return
         self._optimizers[id(optimizer)] = weakref.ref(optimizer)
         is_first = not self._removals or len(self._optimizers) == 1
-        phases = cep_torch.instrument_optimizers(optimizer, self.profiler, memory=is_first)
+        phases = cep_torch.instrument_optimizers(self.profiler, optimizer, memory=is_first)
         self._removals.append(phases.remove)
         trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         if not trained <= self._parameters:

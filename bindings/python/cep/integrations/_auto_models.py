@@ -36,7 +36,7 @@ class ModelWatch:
     def __init__(self, model: Module, profiler: Profiler, on_call: Callable[[ModelWatch], None]) -> None:
         self.model = weakref.ref(model)
         self.was_called = False
-        self._phases = cep_torch.instrument(model, None, profiler, memory=False)
+        self._phases = cep_torch.instrument(profiler, model, None, memory=False)
         self._on_call = functools.partial(on_call, self)
         self.resume()
 

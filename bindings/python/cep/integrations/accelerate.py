@@ -3,7 +3,7 @@
 
     accelerator = Accelerator()
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-    with cep.Profiler("output") as prof, instrument(accelerator, prof, model, optimizer, loader):
+    with cep.Profiler("output") as prof, instrument(prof, accelerator, model, optimizer, loader):
         for batch in loader:
             with accelerator.accumulate(model):
                 loss = model(**batch).loss
@@ -22,6 +22,7 @@ import importlib
 from typing import Any, Callable, Optional
 
 from .. import torch as cep_torch
+from .._argument_order import profiler_first
 from .._handle import Removable, Removal, undo_all
 from .._patch import patch
 from .._profiler import Profiler
@@ -56,9 +57,10 @@ def _around_step(accelerator: Any, optimizer: Any, steps: TrainingSteps, is_last
     return patch(optimizer, "step", calling)
 
 
+@profiler_first
 def instrument(
-    accelerator: Any,
     profiler: Profiler,
+    accelerator: Any,
     *prepared: Any,
     first_step: int = 0,
     step_optimizer: Optional[Any] = None,
@@ -71,8 +73,8 @@ def instrument(
     The loop does not call profiler.step().
 
     Args:
-        accelerator: The Accelerator.
         profiler: The profiler. Where it is off, nothing is changed.
+        accelerator: The Accelerator.
         *prepared: What ``accelerator.prepare()`` returned, in any order: the model or models, the optimizers, and the
             loaders of the training data. Other objects, such as schedulers, are ignored.
         first_step: The number of the first step; for a resumed training, that of its last checkpoint.
@@ -96,7 +98,7 @@ def instrument(
     try:
         for index, model in enumerate(models):
             phases = cep_torch.instrument(
-                model, [] if index else optimizers, profiler, collectives=collectives and not index, memory=memory
+                profiler, model, [] if index else optimizers, collectives=collectives and not index, memory=memory
             )
             removals.append(phases.remove)
             phases.announce_forwards(functools.partial(_begin_at_forward, model, steps))

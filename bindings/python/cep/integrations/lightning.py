@@ -78,7 +78,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         self._actions = _Actions(steps, trainer, times_forward=is_mine)
         self._removals.append(self._actions.detach)
         # Lightning does not call its module as one, and has hooks of its own for forward and backward.
-        self._removals.append(cep_torch.instrument_optimizers(trainer.optimizers, profiler).remove)
+        self._removals.append(cep_torch.instrument_optimizers(profiler, trainer.optimizers).remove)
         self._removals.append(cep_torch.instrument_collectives(profiler).remove)
         self._prepare(trainer.global_step)
 

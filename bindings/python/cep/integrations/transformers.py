@@ -67,7 +67,7 @@ class CepCallback(TrainingCallback, TrainerCallback):  # type: ignore[misc]
         steps = self._start(args.output_dir, state.global_step)
         if steps is not None:
             self._removals += attach_loaders(steps, [train_dataloader])
-            phases = cep_torch.instrument(self._wrapped_model(model), optimizer, steps.profiler)
+            phases = cep_torch.instrument(steps.profiler, self._wrapped_model(model), optimizer)
             self._removals.append(phases.remove)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:

@@ -4,7 +4,7 @@
     import cep, cep.torch
 
     model = DistributedDataParallel(model)
-    with cep.Profiler("output") as prof, cep.torch.instrument(model, optimizer, prof):
+    with cep.Profiler("output") as prof, cep.torch.instrument(prof, model, optimizer):
         for batch in cep.torch.iterate(prof, loader, first_step=0):
             loss = model(cep.torch.to_device(prof, batch, device))
             loss.backward()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Optional
 
+from .._argument_order import profiler_first
 from .._handle import Removal
 from .._profiler import Profiler
 from .._region import Region
@@ -197,7 +198,8 @@ def ddp_comm_hook(
     return _TimedHook(recorder_of(profiler), inner, group, name)
 
 
-def instrument_ddp(model: Module, profiler: Profiler, *, name: str = "all_reduce") -> None:
+@profiler_first
+def instrument_ddp(profiler: Profiler, model: Module, *, name: str = "all_reduce") -> None:
     """Registers ddp_comm_hook() with a DistributedDataParallel model. instrument() times the buckets without a hook.
 
     The gradients stay the same to the last bit, with one exception: with ``gradient_as_bucket_view`` and gradients that
@@ -207,8 +209,8 @@ def instrument_ddp(model: Module, profiler: Profiler, *, name: str = "all_reduce
     DDP takes one hook and cannot remove it. If the profiler is off, none is registered.
 
     Args:
-        model: The DistributedDataParallel.
         profiler: The profiler.
+        model: The DistributedDataParallel.
         name: The rows' name.
 
     Raises:

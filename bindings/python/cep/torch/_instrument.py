@@ -10,6 +10,7 @@ from threading import get_ident
 from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
 
+from .._argument_order import profiler_first
 from .._handle import Removable, Removal, undo_all
 from .._patch import Patches
 from .._profiler import Profiler
@@ -245,10 +246,11 @@ class _Off(Instrumentation):
         Removable.__init__(self)
 
 
+@profiler_first
 def instrument(
-    model: Module,
-    optimizer: Union[None, Optimizer, Iterable[Optimizer]],
     profiler: Profiler,
+    model: Module,
+    optimizer: Union[None, Optimizer, Iterable[Optimizer]] = None,
     *,
     prefix: str = "",
     collectives: bool = True,
@@ -259,7 +261,7 @@ def instrument(
     """Times the forward, backward and optimizer phases of each recorded step, with no further change to the loop::
 
         model = DistributedDataParallel(model)
-        with cep.Profiler("output") as prof, cep.torch.instrument(model, optimizer, prof):
+        with cep.Profiler("output") as prof, cep.torch.instrument(prof, model, optimizer):
             for step, batch in enumerate(cep.torch.iterate(prof, loader)):
                 prof.step(step)
                 ...
@@ -287,10 +289,10 @@ def instrument(
     The hooks are turned on and off by ``profiler.step()``.
 
     Args:
+        profiler: The profiler.
         model: The module that the loop calls: the DDP or FSDP wrapper, if there is one. Call instrument() after
             wrapping, after sharding, and after torch.compile, which replaces the module.
         optimizer: One optimizer, several, or None.
-        profiler: The profiler.
         prefix: Goes before the phases' names, to tell several models apart ("generator.").
         collectives: Also calls instrument_collectives(). Then every rank has to call instrument() in the same step.
         ddp_buckets: For a DistributedDataParallel without a communication hook, also a row ``all_reduce`` for each
@@ -336,14 +338,15 @@ def instrument(
     return made
 
 
+@profiler_first
 def instrument_optimizers(
-    optimizer: Union[Optimizer, Iterable[Optimizer]], profiler: Profiler, *, prefix: str = "", memory: bool = True
+    profiler: Profiler, optimizer: Union[Optimizer, Iterable[Optimizer]], *, prefix: str = "", memory: bool = True
 ) -> Instrumentation:
     """Times each step() of optimizers, as instrument() does, and nothing else.
 
     Args:
-        optimizer: One optimizer or several.
         profiler: The profiler; prefix and memory as for instrument().
+        optimizer: One optimizer or several.
 
     Returns:
         A handle with ``remove()``, and a context manager that calls it.

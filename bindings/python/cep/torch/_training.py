@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, Iterable, Iterator, Optional, TypeVar, Union
 
+from .._argument_order import profiler_first
 from .._profiler import Profiler
 from .._settings import note_training
 from .._streams import HOST
@@ -46,7 +47,7 @@ class TracedTraining(Generic[Batch]):
         return len(self._loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Batch]:
-        with instrument(self._model, self._optimizer, self._profiler, **self._options):
+        with instrument(self._profiler, self._model, self._optimizer, **self._options):
             try:
                 yield from self._batches()
             finally:  # the last step has fewer batches, or the loop was left
@@ -80,11 +81,12 @@ class TracedTraining(Generic[Batch]):
             return -1
 
 
+@profiler_first
 def trace_training(
+    profiler: Profiler,
     loader: Iterable[Batch],
     model: Module,
-    optimizer: Union[Optimizer, Iterable[Optimizer], None],
-    profiler: Profiler,
+    optimizer: Union[Optimizer, Iterable[Optimizer], None] = None,
     *,
     device: Any = None,
     first_step: int = 0,
@@ -95,7 +97,7 @@ def trace_training(
 
     ::
 
-        for inputs, targets in cep.torch.trace_training(loader, model, optimizer, prof, device=device):
+        for inputs, targets in cep.torch.trace_training(prof, loader, model, optimizer, device=device):
             loss = loss_of(model(inputs), targets)
             loss.backward()
             optimizer.step()
@@ -107,10 +109,10 @@ def trace_training(
     outside of all phases. The loop does not call ``prof.step()`` itself.
 
     Args:
+        profiler: The profiler.
         loader: A DataLoader, or any iterable. If it has no length, its end is found in one more step, whose row
             ``training_step`` has the error ``NotFinished``.
         model: As for instrument(); so is optimizer.
-        profiler: The profiler.
         device: Where batches are copied to. None: the loop copies them itself, and that is part of no phase but the step.
         first_step: The number of the first step. It goes on counting when the result is iterated again.
         batches_per_step: Batches until the optimizer steps, with gradient accumulation.
