@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "native.h"
 
-library_calls library;
-package_objects package;
-PyTypeObject* profiler_type;
-PyTypeObject* region_type;
-
-void free_object(PyObject* self) {
-    PyTypeObject* type = Py_TYPE(self);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-
 /// Reads the functions' addresses, a sequence in the order of library_calls.
 static bool connect_library(PyObject* addresses) {
     enum { count = sizeof(library_calls) / sizeof(void*) };

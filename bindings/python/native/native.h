@@ -3,6 +3,8 @@
 // cep._native: the calls of a step loop in C, over Python's stable ABI. One binary serves CPython 3.9 and later. It
 // does what cep/_ctypes_calls.py does, which is in use where this module is missing.
 //
+// Each file uses those before it: streams, attributes, region, profiler, timed_function and hooks, module.
+//
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
 #ifndef CEP_PYTHON_NATIVE_H
@@ -145,6 +147,10 @@ bool address_of(PyObject* integer, void** address);
 bool stream_address_of(PyObject* stream, void** address);
 /// The current stream; false with an exception if looking it up raised.
 bool current_stream(profiler_object* profiler, void** stream);
+/// Takes a pair of a function and its argument or None. False with an exception.
+bool set_stream_source(profiler_object* profiler, PyObject* pair);
+/// Finds PyTorch's current stream once this process uses CUDA through PyTorch; false with an exception.
+bool find_stream_source(profiler_object* profiler);
 
 /// Makes the profiler's device current, if it has one. What leave_device() takes.
 PyObject* enter_device(profiler_object* profiler);
