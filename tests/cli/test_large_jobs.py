@@ -42,3 +42,12 @@ def test_of_many_steps_a_random_part_is_judged_and_sums_are_of_all(cep, tmp_path
     text = cep("summarize", "job").stdout.decode()
     assert "the verdict is from 131,072 of the 140,000 steps, chosen by a hash of their number" in text
     assert f"the replay is of {replay['steps']:,} steps, chosen by a hash of their number" in text
+
+
+def test_what_is_between_steps_counts_where_some_steps_are_replayed(cep, tmp_path):
+    ranks, steps = 4, 60_000
+    own = {"forward": 10 * (1 + 0.01 * np.random.default_rng(2).standard_normal((ranks, steps)))}
+    step_ms = write_job(tmp_path / "job", own, before=np.full((ranks, steps), 3.0), step_spans="late")
+    replay = cep.summary("job")["verdict"]["replay"]
+    assert replay["steps"] < replay["all_steps"] == steps
+    assert replay["observed_ms"] == pytest.approx(step_ms.mean() + 0.1, rel=0.005)

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -65,16 +67,21 @@ std::map<std::int64_t, double> time_by_step(const Job& job, std::string_view nam
                             [&](const auto& one) { return one.name == name; }))
                 having.push_back(&series);
     std::map<std::int64_t, double> times_ms;
+    std::vector<double> of_steps_ms;  // of series that have the same steps, by index of the step; NaN for none
     const std::size_t stride = std::max<std::size_t>(1, having.size() / max_ranks_asked);
-    for (std::size_t i = 0; i < having.size(); i += stride)
+    for (std::size_t i = 0; i < having.size(); i += stride) {
+        const StepNumbers& steps = having[i]->steps;
+        of_steps_ms.resize(steps.size(), std::numeric_limits<double>::quiet_NaN());
         for (const PhaseSeries& phase : having[i]->phases) {
             if (phase.name != name) continue;
-            auto next = times_ms.begin();  // where the step of the next sample is, as they usually ascend
-            for (const Sample& sample : phase.samples) {
-                next = times_ms.try_emplace(next, having[i]->steps[sample.step_index]);
-                next++->second += sample.duration_ms;
-            }
+            for (const Sample& sample : phase.samples)
+                of_steps_ms[sample.step_index] = std::fmax(0, of_steps_ms[sample.step_index]) + sample.duration_ms;
         }
+        if (i + stride < having.size() && having[i + stride]->steps == steps) continue;
+        for (std::size_t step = 0; step < steps.size(); ++step)
+            if (!is_missing(of_steps_ms[step])) times_ms[steps[step]] += of_steps_ms[step];
+        of_steps_ms.clear();
+    }
     return times_ms;
 }
 

@@ -172,7 +172,7 @@ class Pricer {
 
     [[nodiscard]] std::optional<Buckets> find_buckets() const {
         constexpr std::size_t most_rows = 1'000'000;
-        const std::vector<StepRows> sample = read_sample(replay_.rows(), most_rows);
+        const std::vector<StepRows> sample = read_sample(replay_.rows(), most_rows, 1);
         std::map<std::uint16_t, std::pair<double, double>> counts;  // by name: rows, and those in backward
         double rank_steps = 0;
         for (const StepRows& step : sample)

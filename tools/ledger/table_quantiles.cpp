@@ -118,8 +118,11 @@ std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const s
             const std::span<const float> row = ms.of_rank(ranks[i]).subspan(first, taken);
             for (std::size_t step = 0; step < taken; ++step) of_steps[step * ranks.size() + i] = row[step];
         }
-        for (std::size_t step = 0; step < taken; ++step)
-            quantiles.push_back(quantile_of(std::span(of_steps).subspan(step * ranks.size(), ranks.size()), q));
+        for (std::size_t step = 0; step < taken; ++step) {
+            const std::span<double> of_step = std::span(of_steps).subspan(step * ranks.size(), ranks.size());
+            const auto missing = std::remove_if(of_step.begin(), of_step.end(), is_missing);
+            quantiles.push_back(take_quantile({of_step.begin(), missing}, q));
+        }
     }
     return quantiles;
 }

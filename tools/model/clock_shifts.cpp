@@ -28,7 +28,7 @@ void add_distances(const std::vector<CommRow>& rows, const JobRows& job, std::ve
 }
 
 bool are_clocks_apart(const JobRows& rows) {
-    std::vector<StepRows> sample = read_sample(rows, rows_for_clocks);
+    std::vector<StepRows> sample = read_sample(rows, rows_for_clocks, 1);
     return find_clock_facts(sample, rows, find_tolerance_ms(sample)).are_apart;
 }
 

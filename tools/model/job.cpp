@@ -165,7 +165,7 @@ void number_collectives(Job& job, std::size_t threads) {
     std::vector<std::int64_t> steps = all_steps(job.ranks);
     std::erase_if(steps, [&job](std::int64_t step) { return !job.choice.keeps(step); });
     job.collectives = number_collectives(job.ranks, steps, threads);
-    if (separate_groups(job)) job.collectives = number_collectives(job.ranks, steps, threads);
+    if (separate_groups(job, threads)) job.collectives = number_collectives(job.ranks, steps, threads);
 }
 
 std::vector<SeriesOfRank> all_series(const RankSeries& ranks) {

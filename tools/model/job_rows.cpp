@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/hash.hpp"
+#include "base/parallel.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -217,18 +218,28 @@ void JobRows::renumber(const NumberOf& number_of) const {
     }
 }
 
-std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count) {
+void read_each(const JobRows& rows, std::span<const std::uint32_t> steps, std::size_t threads,
+               const std::function<void(std::size_t, StepRows&&)>& use) {
+    const std::size_t blocks = std::min(steps.size(), 4 * std::max<std::size_t>(1, threads));
+    for_all(blocks, threads, [&](std::size_t block) {
+        const std::size_t first = block * steps.size() / blocks;
+        const std::size_t last = (block + 1) * steps.size() / blocks;
+        StepReader reader(rows, steps[first]);
+        for (std::size_t i = first; i < last; ++i) use(i, reader.read(steps[i]));
+    });
+}
+
+std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count, std::size_t threads) {
     const std::vector<std::uint32_t>& even = rows.even_steps();
     const std::size_t steps = even.size();
     const std::size_t rows_per_step =
         std::max<std::size_t>(1, rows.count() / std::max<std::size_t>(1, rows.steps().size()));
     const std::size_t wanted = std::min(steps, std::max(fewest_steps, row_count / rows_per_step));
-    StepReader reader(rows);
-    std::vector<StepRows> sample;
-    for (std::size_t i = 0; i < wanted; ++i) {
-        StepRows step = reader.read(even[place_in_part(i, wanted, steps)]);
-        if (!step.ranks.empty()) sample.push_back(std::move(step));
-    }
+    std::vector<std::uint32_t> chosen;
+    for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(even[place_in_part(i, wanted, steps)]);
+    std::vector<StepRows> sample(wanted);
+    read_each(rows, chosen, threads, [&](std::size_t i, StepRows&& step) { sample[i] = std::move(step); });
+    std::erase_if(sample, [](const StepRows& step) { return step.ranks.empty(); });
     return sample;
 }
 

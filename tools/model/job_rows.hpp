@@ -145,8 +145,12 @@ class StepReader {
     std::size_t last_rows_ = 0;                  // of the step that was read last
 };
 
+/// Calls `use(i, steps[i])` for each of some steps, which ascend. Each thread reads a range of them after the other.
+void read_each(const JobRows& rows, std::span<const std::uint32_t> steps, std::size_t threads,
+               const std::function<void(std::size_t, StepRows&&)>& use);
+
 /// Steps that are evenly spread, with about so many rows.
-[[nodiscard]] std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count);
+[[nodiscard]] std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count, std::size_t threads);
 
 /// Of one rank: stream by stream, in the order of their starts, the outer ones first.
 void sort_rows(std::span<TimedRow> rows);

@@ -220,9 +220,9 @@ void apply(const GroupRules& rules, const JobRows& job, std::vector<StepRows>& s
                     row.collective = rules.key_of(row, rank.rank, job.ranks()[rank.rank].place);
 }
 
-GroupRules find_rules(const JobRows& job) {
+GroupRules find_rules(const JobRows& job, std::size_t threads) {
     GroupRules rules;
-    std::vector<StepRows> sample = read_sample(job, sampled_rows);
+    std::vector<StepRows> sample = read_sample(job, sampled_rows, threads);
     const double tolerance_ms = find_tolerance_ms(sample);
     const double match_ms = std::max(2 * tolerance_ms, least_match_ms);
     find_rules(sample, job, true, match_ms, rules);
@@ -269,12 +269,12 @@ void name_groups(const GroupRules& rules, const JobRows& rows, RankSeries& ranks
 
 }  // namespace
 
-bool separate_groups(Job& job) {
+bool separate_groups(Job& job, std::size_t threads) {
     if (job.ranks.size() <= 2 || job.collectives.size() <= 1) return false;
     if (!may_share_names(job.ranks) || !have_different_places(job.ranks)) return false;
     const JobRows rows(job);
     if (!rows.reason().empty()) return false;
-    const GroupRules rules = find_rules(rows);
+    const GroupRules rules = find_rules(rows, threads);
     if (rules.empty()) return false;
     rows.renumber(
         [&](const TimedRow& row, std::uint32_t rank) { return rules.key_of(row, rank, rows.ranks()[rank].place); });

@@ -10,6 +10,6 @@ namespace cep::tool {
 
 /// Finds the names that stand for many groups, and puts keys in the place of the numbers of collectives: those of
 /// different groups have different ones. Returns false if there are none, and leaves the numbers.
-[[nodiscard]] bool separate_groups(Job& job);
+[[nodiscard]] bool separate_groups(Job& job, std::size_t threads);
 
 }  // namespace cep::tool

@@ -65,9 +65,9 @@ void find_collectives(const std::vector<StepRows>& steps, JobModel& model) {
 
 }  // namespace
 
-JobModel build_model(const JobRows& rows) {
+JobModel build_model(const JobRows& rows, std::size_t threads) {
     JobModel model(rows);
-    std::vector<StepRows> sample = read_sample(rows, sampled_rows);
+    std::vector<StepRows> sample = read_sample(rows, sampled_rows, threads);
     model.tolerance_ms = find_tolerance_ms(sample);
     model.clocks = find_clock_facts(sample, rows, model.tolerance_ms);
     if (model.clocks.are_apart)

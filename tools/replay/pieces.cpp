@@ -74,9 +74,8 @@ class StreamCutter {
 }  // namespace
 
 void RankPieces::find_streams() {
-    constexpr std::size_t usual_streams = 4;
     stream_ends.clear();
-    stream_ends.reserve(usual_streams);
+    stream_ends.reserve(4);  // most ranks use fewer
     for (std::uint32_t i = 1; i <= all.size(); ++i)
         if (i == all.size() || all[i].stream() != all[i - 1].stream()) stream_ends.push_back(i);
 }

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/parallel.hpp"
 #include "replay/cause_finder.hpp"
 #include "replay/job_replay.hpp"
 #include "stats/robust.hpp"
@@ -17,16 +16,19 @@ namespace {
 
 /// The steps that are replayed: all, or as many as there is room for.
 std::vector<std::uint32_t> chosen_steps(const JobRows& rows) {
-    constexpr std::uint64_t most_rows = 16'000'000;
+    constexpr std::uint64_t most_rows = 2'000'000;  // each takes some 50 bytes in a graph
     constexpr std::uint64_t most_steps = 50'000;
+    constexpr std::size_t few_steps = 500;  // of fewer, the mean says too little
     std::vector<std::uint32_t> steps = rows.even_steps();
     const std::uint64_t parts = std::max(rows.count() / most_rows, rows.steps().size() / most_steps) + 1;
-    leave_some(steps, (steps.size() + parts - 1) / parts, [&](std::uint32_t step) { return rows.steps()[step]; });
+    leave_some(steps, std::max(few_steps, (steps.size() + parts - 1) / parts),
+               [&](std::uint32_t step) { return rows.steps()[step]; });
     return steps;
 }
 
-// What a rank does between its rows of one step and of the next delays that step.
-void add_gaps(const JobRows& rows, std::vector<StepGraph>& graphs) {
+// What a rank does between its rows of one step and of the next delays that step. Of some steps only, the last one
+// that is known stands for those that are not.
+void add_gaps(const JobRows& rows, bool are_some, std::vector<StepGraph>& graphs) {
     std::vector<double> ended_ms(rows.ranks().size(), NAN);
     std::vector<float> gaps_ms(ended_ms.size());
     std::int64_t last_step = std::numeric_limits<std::int64_t>::min();
@@ -35,8 +37,9 @@ void add_gaps(const JobRows& rows, std::vector<StepGraph>& graphs) {
         std::vector<double> all_ms;
         for (std::size_t i = 0; i < graph.ends.size(); ++i) {
             const std::uint32_t rank = graph.ends[i].first;
-            const double gap_ms = step - 1 == last_step ? graph.times_ms[i].first - ended_ms[rank] : 0;
-            gaps_ms[rank] = static_cast<float>(std::fmax(0.0, gap_ms));
+            const bool follows = step - 1 == last_step;
+            const double gap_ms = follows ? graph.times_ms[i].first - ended_ms[rank] : 0;
+            if (follows || !are_some) gaps_ms[rank] = static_cast<float>(std::fmax(0.0, gap_ms));
             all_ms.push_back(gaps_ms[rank] + graph.times_ms[i].second - graph.times_ms[i].first);
             ended_ms[rank] = graph.times_ms[i].second;
         }
@@ -53,15 +56,10 @@ void add_gaps(const JobRows& rows, std::vector<StepGraph>& graphs) {
 std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::uint32_t>& steps, const JobModel& model,
                                     std::size_t threads) {
     std::vector<StepGraph> graphs(steps.size());
-    const std::size_t blocks = std::min(steps.size(), 4 * std::max<std::size_t>(1, threads));
-    for_all(blocks, threads, [&](std::size_t block) {
-        const std::size_t first = block * steps.size() / blocks;
-        const std::size_t last = (block + 1) * steps.size() / blocks;
-        StepReader reader(rows, steps[first]);
-        for (std::size_t i = first; i < last; ++i) graphs[i] = build_step_graph(reader.read(steps[i]), model);
-    });
+    read_each(rows, steps, threads,
+              [&](std::size_t i, StepRows&& step) { graphs[i] = build_step_graph(std::move(step), model); });
     std::erase_if(graphs, [](const StepGraph& graph) { return graph.ends.empty(); });
-    add_gaps(rows, graphs);
+    add_gaps(rows, steps.size() < rows.even_steps().size(), graphs);
     return graphs;
 }
 
@@ -129,7 +127,7 @@ void keep_certain(const Replay& result, std::vector<Finding>& findings) {
 JobReplay::JobReplay(const Job& job, std::size_t threads) : rows_(job) {
     facts_.reason = rows_.reason();
     if (!facts_.reason.empty()) return;
-    model_.emplace(build_model(rows_));
+    model_.emplace(build_model(rows_, threads));
     const std::vector<std::uint32_t> steps = chosen_steps(rows_);
     graphs_ = build_graphs(rows_, steps, *model_, threads);
     for (const StepGraph& graph : graphs_) facts_.observed_ms += graph.observed_ms;

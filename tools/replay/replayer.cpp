@@ -67,14 +67,15 @@ template <std::size_t Lanes>
 void Replayer::replay(std::span<const Scenario> scenarios, std::span<std::vector<double>> means_ms) const {
     std::vector<double> ends_ms(ranks_ * Lanes);  // of ranks, then of nodes
     std::vector<float> own_ms;
-    std::vector<float> lane;
+    std::array<std::vector<float>, Lanes> work_ms;
     for (const StepGraph& graph : graphs_) {
-        own_ms.assign(graph.size() * Lanes, 0);
-        for (std::size_t i = 0; i < scenarios.size(); ++i) {
-            lane = graph.own_ms;
-            scenarios[i].set_work(graph, lane);
-            for (std::size_t node = 0; node < lane.size(); ++node) own_ms[node * Lanes + i] = lane[node];
+        own_ms.resize(std::max(own_ms.size(), graph.size() * Lanes));
+        for (std::size_t i = 0; i < Lanes; ++i) {
+            work_ms[i] = graph.own_ms;
+            if (i < scenarios.size()) scenarios[i].set_work(graph, work_ms[i]);
         }
+        for (std::size_t node = 0; node < graph.size(); ++node)
+            for (std::size_t i = 0; i < Lanes; ++i) own_ms[node * Lanes + i] = work_ms[i][node];
         ends_ms.resize(std::max(ends_ms.size(), (ranks_ + graph.size()) * Lanes));
         replay_step<Lanes>(graph, scenarios, own_ms, ends_ms);
         for (const auto& [rank, node] : graph.ends)

@@ -84,7 +84,7 @@ struct JobModel {
 };
 
 /// Finds it in a sample of the job's steps.
-[[nodiscard]] JobModel build_model(const JobRows& rows);
+[[nodiscard]] JobModel build_model(const JobRows& rows, std::size_t threads);
 
 /// What a node waits for.
 struct GraphEdge {

@@ -109,13 +109,18 @@ std::vector<double> values_at(std::span<const double> values, const SortedRanks&
 }  // namespace
 
 double exact_quantile(std::span<const double> values, double q) {
+    if (values.size() >= few) return exact_quantiles(values, {q}).front();
+    std::vector<double> copy(values.begin(), values.end());
+    return take_quantile(copy, q);
+}
+
+double take_quantile(std::span<double> values, double q) {
     if (values.empty() || values.size() >= few) return exact_quantiles(values, {q}).front();
-    std::vector<double> sorted(values.begin(), values.end());  // as far as the quantile
-    const QuantilePosition position(q, sorted.size());
-    const auto below = sorted.begin() + static_cast<std::ptrdiff_t>(position.below);
-    std::nth_element(sorted.begin(), below, sorted.end());
+    const QuantilePosition position(q, values.size());
+    const auto below = values.begin() + static_cast<std::ptrdiff_t>(position.below);
+    std::nth_element(values.begin(), below, values.end());
     if (position.above == position.below) return *below;
-    return position.between(*below, *std::min_element(below + 1, sorted.end()));
+    return position.between(*below, *std::min_element(below + 1, values.end()));
 }
 
 std::vector<double> exact_quantiles(std::span<const double> values, std::initializer_list<double> qs) {

@@ -71,6 +71,7 @@ class Judge {
         }
         const bool compares = can_compare();
         if (compares) search();
+        for (LocalPhase& phase : table_.local) phase.duration_ms = {};  // the search alone looks at them
         if (!options_.only_ranks || std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_of_slow_ranks))
             verdict_.replay = replay(job_, options_.threads, verdict_.findings);
         price();
