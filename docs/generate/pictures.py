@@ -17,6 +17,7 @@ GUIDE = Path(__file__).resolve().parents[1] / "guide"
 PICTURES = {
     "persistent-heat": ("persistent", "heat-map"),
     "window-timeline": ("window", "timeline-0"),
+    "stage-heat": ("stage", "heat-map"),
 }
 
 
@@ -30,8 +31,9 @@ def style(page: str) -> str:
     """What the page's style says of pictures, on a light ground."""
     (text,) = re.findall(r"<style>(.*?)</style>", page, flags=re.S)
     variables = re.search(r":root\{.*?\}", text, flags=re.S)[0].replace("color-scheme:light;", "")
-    rules = re.findall(r"(?:svg |\.line-|\.hatch|\.[kv][-\d]|\[class\*=k-\])[^{}]*\{[^}]*\}", text)
-    rules = [rule for rule in rules if not any(word in rule for word in ("figure", "#hatch", "invert"))]
+    text = re.sub(r"@media[^{]*\{(?:[^{}]*\{[^}]*\})*[^{}]*\}", "", text)
+    rules = re.findall(r"(?:svg |\.k-|\.v\d|\.hatch)[^{}]*\{[^}]*\}", text)
+    rules = [rule for rule in rules if "figure" not in rule and "#hatch" not in rule]
     return f"<style>{variables}svg{{background:#fff}}" + "".join(rules) + "</style>"
 
 

@@ -13,7 +13,6 @@
 namespace cep::report {
 namespace {
 
-using tool::Cell;
 using tool::format_duration_ms;
 using tool::format_integer;
 
@@ -94,32 +93,9 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
     if (!verdict.changes.empty()) caption += " Dashed: a lasting change of the job.";
     if (!job.marks.empty()) caption += " Ticks at the top: marks, such as checkpoints.";
     if (heat.bands.size() > count)
-        caption += fmt::format(" Only in the table: {} with less time.",
-                               tool::format_plural(heat.bands.size() - count, "phase"));
+        caption +=
+            fmt::format(" Not drawn: {} with less time.", tool::format_plural(heat.bands.size() - count, "phase"));
     return {svg.finish(), caption, true};
-}
-
-tool::Table band_table(const JobView& view, const HeatMap& heat) {
-    tool::Table table({{"phase", "phase", tool::Align::left, "", ""},
-                       {"p10_ms", "p10", tool::Align::right, "ms", "10th percentile over ranks, median over steps"},
-                       {"p50_ms", "median", tool::Align::right, "ms", "median over ranks, median over steps"},
-                       {"p90_ms", "p90", tool::Align::right, "ms", "90th percentile over ranks, median over steps"},
-                       {"max_ms", "longest", tool::Align::right, "ms", "longest of any rank and step"},
-                       {"rank", "on", tool::Align::left, "", "where that was"}},
-                      "Phases over steps");
-    for (const Band& band : heat.bands) {
-        const auto found = std::max_element(band.max_ms.begin(), band.max_ms.end(), [](double a, double b) {
-            return (std::isnan(a) ? -1 : a) < (std::isnan(b) ? -1 : b);
-        });
-        if (found == band.max_ms.end() || std::isnan(*found)) continue;
-        const auto column = static_cast<std::size_t>(found - band.max_ms.begin());
-        const auto words = [](const std::vector<double>& ms) { return Cell::words(format_duration_ms(typical(ms))); };
-        table.add({Cell::text_of(view.phases[band.phase].name), words(band.p10_ms), words(band.p50_ms),
-                   words(band.p90_ms), Cell::words(format_duration_ms(*found)),
-                   Cell::words(fmt::format("{}, {}", view.name_rank(band.max_rank[column]),
-                                           name_steps(heat.band_steps.first[column], heat.band_steps.last[column])))});
-    }
-    return table;
 }
 
 std::vector<std::string> describe_events(const tool::Job& job, const tool::Verdict& verdict) {
@@ -146,7 +122,7 @@ Section bands_section(const JobView& view, const HeatMap& heat, const tool::Job&
             "wide band means that ranks differ.",
             {},
             {draw(view, heat, job, verdict)},
-            band_table(view, heat).html(0) + tool::html_notes(describe_events(job, verdict))};
+            tool::html_notes(describe_events(job, verdict))};
 }
 
 }  // namespace cep::report

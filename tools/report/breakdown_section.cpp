@@ -92,6 +92,7 @@ std::string with_percent(double ms, double of_ms) {
 
 std::string draw(const std::vector<Share>& shares, const std::vector<Part>& parts) {
     std::vector<KeyEntry> key;
+    key.reserve(parts.size());
     for (const Part& part : parts) key.push_back({part.style, part.name});
     std::vector<Bar> bars;
     double most_ms = 0;

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "stats/robust.hpp"
@@ -224,27 +226,28 @@ class Builder {
     }
 
     /// Ranks that are slow, or blamed, have rows of their own.
-    void choose_rows(std::vector<double> excess_ms, double least_ms) {
+    void choose_rows(const std::vector<double>& excess_ms, double least_ms) {
         constexpr std::size_t most_slow = 128;
-        std::vector<std::size_t> slow = view_.blamed_ranks();
-        std::vector<bool> is_slow(view_.ranks.size());
-        for (const std::size_t rank : slow) is_slow[rank] = true;
-        for (const std::size_t rank : order_known(excess_ms, std::greater<>()))
-            if (excess_ms[rank] > least_ms && !is_slow[rank]) {
-                slow.push_back(rank);
-                is_slow[rank] = true;
-            }
-        for (; slow.size() > most_slow; slow.pop_back()) is_slow[slow.back()] = false;
-        std::vector<std::size_t> others;
+        std::vector<std::size_t>& order = heat_.order;
+        order = view_.blamed_ranks();
+        std::set<std::size_t> known(order.begin(), order.end());
+        std::size_t slow = order.size();
+        for (const std::size_t rank : order_known(excess_ms, std::greater<>())) {
+            if (!known.insert(rank).second) continue;
+            order.push_back(rank);
+            if (excess_ms[rank] > least_ms) slow = order.size();
+        }
+        slow = std::min(slow, most_slow);
+        std::vector<std::size_t> others(order.begin() + static_cast<std::ptrdiff_t>(slow), order.end());
         for (std::size_t rank = 0; rank < view_.ranks.size(); ++rank)
-            if (!is_slow[rank]) others.push_back(rank);
-        for (const std::size_t rank : slow) heat_.rows.push_back({rank});
-        heat_.slow_rows = slow.size();
-        const std::size_t room = std::min(others.size(), HeatMap::max_rows - slow.size());
-        heat_.rows.resize(slow.size() + room);
+            if (known.insert(rank).second) others.push_back(rank);
+        std::sort(others.begin(), others.end());
+        for (std::size_t i = 0; i < slow; ++i) heat_.rows.push_back({order[i]});
+        heat_.slow_rows = slow;
+        const std::size_t room = std::min(others.size(), HeatMap::max_rows - slow);
+        heat_.rows.resize(slow + room);
         for (std::size_t i = 0; i < others.size(); ++i)
-            heat_.rows[slow.size() + part_of(i, others.size(), room)].push_back(others[i]);
-        heat_.excess_ms = std::move(excess_ms);
+            heat_.rows[slow + part_of(i, others.size(), room)].push_back(others[i]);
     }
 
     void add_phase(std::size_t phase) {
@@ -265,13 +268,14 @@ class Builder {
 
     void add(std::size_t phase, Measure measure, const StepMatrix& values, double whole) {
         StepMatrix shown = reduce(values, heat_.rows, max_columns);
-        double most = -INFINITY;
+        double most = -std::numeric_limits<double>::infinity();
         for (std::size_t row = 0; row < shown.ranks(); ++row)
             for (const float value : shown.of_rank(row))
                 if (std::isfinite(value)) most = std::max<double>(most, value);
         if (std::isinf(most)) return;
         const Scale scale = scale_of(measure, values, whole, most);
-        heat_.layers.push_back({phase, measure, scale, encode(shown, measure == Measure::beyond ? scale.low / 10 : 0), row_means(values)});
+        heat_.layers.push_back(
+            {phase, measure, scale, encode(shown, measure == Measure::beyond ? scale.low / 10 : 0), row_means(values)});
         if (is_first(phase, measure)) heat_.first = std::move(shown);
     }
 

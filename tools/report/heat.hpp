@@ -52,8 +52,8 @@ struct HeatMap {
     StepMatrix first;           // the cells of the first layer
     Rows rows;                  // slow ranks first, each by itself; then by rank
     std::size_t slow_rows = 0;
-    std::vector<double> excess_ms;  // by rank: mean of the first layer's measure, or of what stands for it
-    std::vector<Band> bands;        // by phase
+    std::vector<std::size_t> order;  // ranks, the blamed first, then those with the most in the first layer
+    std::vector<Band> bands;         // by phase
     Bins band_steps;
 
     /// nullptr where there is none.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/units.hpp"
 #include "report/heat_picture.hpp"
@@ -58,7 +57,7 @@ void draw_rows(Svg& svg, const Plot& plot, const JobView& view, const HeatMap& h
 Figure draw(const JobView& view, const HeatMap& heat) {
     const Layer& layer = heat.layers.front();
     const double height = std::clamp(static_cast<double>(heat.rows.size()) * 13, 96.0, 512.0);
-    const Plot plot{.left = 76, .right = picture_width - 12, .top = 44, .bottom = 44 + height};
+    const Plot plot{.left = 84, .right = picture_width - 12, .top = 44, .bottom = 44 + height};
     const std::string what = describe(layer, view);
     Svg svg(
         "heat-map", picture_width, plot.bottom + 40, what + " by rank and step",
@@ -97,21 +96,6 @@ Cell duration(const Layer* layer, std::size_t rank) {
     return Cell::shown(static_cast<double>(layer->by_rank[rank]), format_duration_ms(layer->by_rank[rank]));
 }
 
-/// The ranks with the most work beyond their peers, the blamed ones first.
-std::vector<std::size_t> order_ranks(const JobView& view, const HeatMap& heat) {
-    std::vector<std::size_t> order(view.ranks.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::vector<bool> is_blamed(view.ranks.size());
-    for (const std::size_t rank : view.blamed_ranks()) is_blamed[rank] = true;
-    const auto key = [&](std::size_t rank) {
-        return std::isnan(heat.excess_ms[rank]) ? -INFINITY : heat.excess_ms[rank];
-    };
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return is_blamed[a] != is_blamed[b] ? is_blamed[a] : key(a) > key(b);
-    });
-    return order;
-}
-
 tool::Table rank_table(const JobView& view, const HeatMap& heat) {
     tool::Table table({{"rank", "rank", tool::Align::right, "", "number of the rank"},
                        {"host", "host", tool::Align::left, "", "its host"},
@@ -124,7 +108,7 @@ tool::Table rank_table(const JobView& view, const HeatMap& heat) {
                       "Ranks");
     const std::size_t step = view.has_step ? 0 : view.phases.size();
     const Layer* own = heat.find(step, Measure::own);
-    for (const std::size_t rank : order_ranks(view, heat)) {
+    for (const std::size_t rank : heat.order) {
         if (table.lines().size() == 24) break;
         const double beyond_ms = view.slowness_ms[rank];
         table.add({Cell::integer(view.ranks[rank]), Cell::text_of(view.hosts[view.host[rank]]),

@@ -140,8 +140,8 @@ std::string JobView::describe_rank(std::size_t index) const {
 }
 
 std::string JobView::label_of(const std::vector<std::size_t>& row) const {
-    const std::string first = tool::format_integer(ranks[row.front()]);
-    return row.size() == 1 ? first : fmt::format("{}–{}", first, tool::format_integer(ranks[row.back()]));
+    return row.size() == 1 ? fmt::format("{}", ranks[row.front()])
+                           : fmt::format("{}–{}", ranks[row.front()], ranks[row.back()]);
 }
 
 std::vector<std::size_t> JobView::blamed_ranks() const {

@@ -8,13 +8,11 @@
 #include "base/units.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "show/html.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::report {
 namespace {
 
-using tool::Cell;
 using tool::format_bytes;
 
 constexpr std::size_t drawn_counters = 4;
@@ -104,22 +102,6 @@ Figure draw(const JobView& view, const std::vector<MemoryCounter>& counters) {
     return {svg.finish(), "", true};
 }
 
-tool::Table memory_table(const tool::Summary& summary) {
-    tool::Table table({{"counter", "counter", tool::Align::left, "", ""},
-                       {"ranks", "ranks", tool::Align::right, "", "that have it"},
-                       {"median", "median", tool::Align::right, "bytes", "over ranks of the largest value"},
-                       {"max", "largest", tool::Align::right, "bytes", ""},
-                       {"max_rank", "on rank", tool::Align::right, "", ""}},
-                      "Memory");
-    for (const tool::CounterSummary& counter : summary.counters) {
-        if (!is_memory(counter.name)) continue;
-        table.add({Cell::text_of(counter.name), Cell::count(counter.max.ranks),
-                   Cell::shown(counter.max.median, format_bytes(counter.max.median)),
-                   Cell::shown(counter.max.max, format_bytes(counter.max.max)), Cell::integer(counter.max.max_rank)});
-    }
-    return table;
-}
-
 std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view) {
     std::map<std::string_view, std::vector<float>> counters;
     double capacity_bytes = 0;  // of the smallest device
@@ -137,22 +119,22 @@ std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view
                 by_rank[index] = std::fmax(by_rank[index], static_cast<float>(counter.max));
             }
     std::vector<MemoryCounter> found;
+    found.reserve(counters.size());
     for (auto& [name, by_rank] : counters) found.push_back({std::string(name), std::move(by_rank), capacity_bytes});
     return found;
 }
 
 }  // namespace
 
-Section memory_section(const JobView& view, const tool::Job& job, const tool::Summary& summary) {
+Section memory_section(const JobView& view, const tool::Job& job) {
     const std::string heading = "Memory";
     const std::vector<MemoryCounter> counters = find_memory(job, view);
     if (counters.empty())
         return Section::without("memory", heading,
                                 "No memory was counted: the rows have no counters such as memory.allocated_bytes.");
-    Section section{"memory", heading, "A rank above the others runs out of memory first.",
-                    {},       {},      memory_table(summary).html(0)};
-    if (view.ranks.size() > 1) section.figures.push_back(draw(view, counters));
-    return section;
+    if (view.ranks.size() == 1)
+        return Section::without("memory", heading, "One rank has no others to differ from; see “What was read”.");
+    return {"memory", heading, "A rank above the others runs out of memory first.", {}, {draw(view, counters)}, {}};
 }
 
 }  // namespace cep::report

@@ -86,7 +86,7 @@ std::vector<Section> make_sections(const PageParts& parts) {
     sections.push_back(what_if_section(*inputs.verdict));
     sections.push_back(timeline_section(view, find_timeline(*inputs.job, inputs.table, view, inputs.timeline)));
     sections.push_back(comm_section(inputs.comm, inputs.why_no_comm));
-    sections.push_back(memory_section(view, *inputs.job, *inputs.summary));
+    sections.push_back(memory_section(view, *inputs.job));
     return sections;
 }
 
@@ -100,7 +100,7 @@ std::string html_of(const Section& section) {
         if (!figure.caption.empty()) html += "<figcaption>" + html_text(figure.caption) + "</figcaption>";
         html += "</figure>\n";
     }
-    if (!section.details.empty()) html += "<details><summary>As a table</summary>\n" + section.details + "</details>\n";
+    if (!section.details.empty()) html += "<details><summary>In numbers</summary>\n" + section.details + "</details>\n";
     return html + "</section>\n";
 }
 

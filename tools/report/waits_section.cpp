@@ -88,7 +88,7 @@ Section waits_section(const JobView& view, const HeatMap& heat) {
         "without such a dot is a job whose ranks are alike.",
         {},
         {draw_waits(view, *own, *wait)},
-        "<p>The table of ranks under “Every rank, every step” has the numbers.</p>\n"};
+        {}};
 }
 
 }  // namespace cep::report

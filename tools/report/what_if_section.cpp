@@ -79,11 +79,15 @@ Figure draw_waterfall(const Replay& replay) {
 Figure draw_causes(const Findings& causes, const Replay& replay) {
     std::vector<Bar> bars;
     for (const Finding* const cause : std::span(causes).first(std::min<std::size_t>(8, causes.size()))) {
-        const std::string name = tool::label_of(*cause) + (cause->phase.empty() ? "" : " in " + cause->phase);
+        std::string name = tool::label_of(*cause);
+        if (!cause->phase.empty()) name += " in " + cause->phase;
         const double share = cause->cost_share.value_or(0);
         const std::string value =
             fmt::format("{} ({:.1f} %)", format_duration_ms(share * replay.observed_ms), 100 * share);
-        bars.push_back({shorten(name, 60), "", {{"loss", 0, share * replay.observed_ms, name + ": " + value}}, value});
+        bars.push_back({shorten(name, 60),
+                        "",
+                        {{"loss", 0, share * replay.observed_ms, fmt::format("{}: {}", name, value)}},
+                        value});
     }
     return {"<h3>A step would be shorter by this much without …</h3>\n" +
                 bars_html(bars, most_of(replay),

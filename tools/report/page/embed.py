@@ -30,20 +30,15 @@ PageText page_script() {{
 """
 
 
-def page_text(text):
-    """The initialiser of a PageText."""
+def page_text(path):
+    """The initialiser of a PageText; the comment at the head stays out of the page."""
+    text = path.read_text(encoding="utf-8")
+    text = text.split("*/", 1)[1] if path.suffix == ".css" else text
     if ')cep"' in text:
         sys.exit("embed.py: the text contains the end of its C++ string")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f'{{R"cep({text})cep", "{digest}"}}'
 
 
-def main():
-    output, style, script = (Path(name) for name in sys.argv[1:])
-    _, rules = style.read_text(encoding="utf-8").split("*/", 1)  # the comment at the head stays out of the page
-    code = script.read_text(encoding="utf-8")
-    output.write_text(SOURCE.format(style=page_text(rules), script=page_text(code)), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+output, style, script = (Path(name) for name in sys.argv[1:])
+output.write_text(SOURCE.format(style=page_text(style), script=page_text(script)), encoding="utf-8")
