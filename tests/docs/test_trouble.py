@@ -7,13 +7,13 @@ import re
 from scene import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/guide/trouble.md").read_text(encoding="utf-8")
-SPEAKERS = ("say", "_say", "warn")
+SPEAKERS = {"say": 0, "_say": 0, "warn": 0, "tell_mistake": 2}  # which argument is the message
 LEAST_LENGTH = 8  # of literal text; what is shorter, as ": ", passes on another's words
 
 
-def literals(call: ast.Call) -> list[str]:
-    """The literal text of a call's first argument, between what is put into it."""
-    constants = [node.value for node in ast.walk(call.args[0]) if isinstance(node, ast.Constant)]
+def literals(message: ast.expr) -> list[str]:
+    """The literal text of a message, between what is put into it."""
+    constants = [node.value for node in ast.walk(message) if isinstance(node, ast.Constant)]
     return [part.strip(" :;,") for text in constants if isinstance(text, str) for part in text.split("%s")]
 
 
@@ -23,7 +23,7 @@ def spoken() -> list[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and node.args:
                 name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-                texts = literals(node) if name in SPEAKERS else []
+                texts = literals(node.args[SPEAKERS[name]]) if name in SPEAKERS else []
                 found += [max(texts, key=len).removeprefix("cep: ")] if texts else []
     return [text for text in found if len(text) >= LEAST_LENGTH]
 
