@@ -3,6 +3,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from slurm_cluster import SlurmCluster, slurm_is_here
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 240
+PROGRESS = re.compile(r"^cep: .* at [\d.]+ [kMG]?B/s\n", re.MULTILINE)  # of a command that takes over a second
 LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 LAUNCHER_PREFIXES = ("CEP_", "SLURM_", "OMPI_", "PMI_", "MPI_", "TORCHELASTIC_")
 MODULES = ("torch", "lightning", "transformers", "accelerate", "dask", "wandb", "tensorboard")
@@ -83,7 +85,7 @@ class Scene:
         }
 
     def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        done = subprocess.run(
             command,
             cwd=self.folder,
             env=self.environment,
@@ -94,6 +96,8 @@ class Scene:
             timeout=TIMEOUT_S,
             check=False,
         )
+        done.stdout = PROGRESS.sub("", done.stdout)
+        return done
 
     def shell(self, commands: str) -> subprocess.CompletedProcess[str]:
         return self.run(["sh", "-euc", commands])
