@@ -24,12 +24,8 @@ namespace {
 
 constexpr std::size_t least_thinned = 256;  // steps
 
-// What is known of the spans of a tile stays in a core's cache.
-constexpr std::size_t tile_spans = 16384;
 // So many tiles of ranks are enough for any machine.
 constexpr std::size_t rank_tiles = 16;
-// Samples that a tile takes from each list that it begins to read.
-constexpr std::size_t tile_samples = 16;
 // For which collectives are matched at a time: each takes some 30 bytes, and there may be half as many as spans.
 constexpr std::size_t wave_spans = std::size_t{1} << 20;
 
@@ -105,7 +101,7 @@ class Builder {
     struct Tile {
         std::size_t first_rank;
         std::size_t last_rank;  // behind the last
-        const std::vector<StepRange>* blocks;
+        StepRange steps;
         LedgerCollector::Part of_ledger;
         Totals totals{};
     };
@@ -116,7 +112,6 @@ class Builder {
             series_.push_back(&all_series);
             table_.ranks.push_back(role_of(rank, all_series));
             for (const RunSeries& series : all_series) {
-                part_count_ += series.phases.size();
                 for (const PhaseSeries& phase : series.phases) span_count_ += phase.samples.size();
             }
         }
@@ -252,12 +247,10 @@ class Builder {
 
     // A rank goes through the steps in their order, as an iteration ends where the next one begins.
     void add_wave(StepRange wave, Totals& all) {
-        const std::vector<StepRange> blocks =
-            split(wave, std::max(steps_of(tile_spans), steps_of(tile_samples * part_count_)));
         std::vector<Tile> tiles;
         const std::size_t ranks = std::max<std::size_t>(1, (spans_.size() + rank_tiles - 1) / rank_tiles);
         for (std::size_t first = 0; first < spans_.size(); first += ranks)
-            tiles.push_back({first, std::min(first + ranks, spans_.size()), &blocks, LedgerCollector::Part(wave)});
+            tiles.push_back({first, std::min(first + ranks, spans_.size()), wave, LedgerCollector::Part(wave)});
         for_all(tiles.size(), threads_, [&](std::size_t i) { add_tile(tiles[i]); });
         for (const Tile& tile : tiles) {
             all.add(tile.totals);
@@ -267,19 +260,18 @@ class Builder {
 
     void add_tile(Tile& tile) {
         StepAnalyser analyser(reading_, job_.collectives);
-        for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank)
-            for (std::size_t i = 0; i < tile.blocks->size(); ++i) {
-                StepWalk walk((*tile.blocks)[i]);
-                walk.start(spans_[rank]);
-                for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
-                    const PhaseMap& map = *maps_[rank];
-                    const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases(), map.pieces);
-                    tile.totals.comm_ms += of_rank.all_comm_ms;
-                    tile.totals.matched_ms += of_rank.matched_ms;
-                    add_to_table(rank, spans.front().step, of_rank);
-                    collector_->add_step(rank, spans.front().step, of_rank, tile.of_ledger);
-                }
+        StepWalk walk(tile.steps);
+        for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank) {
+            walk.start(spans_[rank]);
+            for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
+                const PhaseMap& map = *maps_[rank];
+                const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases(), map.pieces);
+                tile.totals.comm_ms += of_rank.all_comm_ms;
+                tile.totals.matched_ms += of_rank.matched_ms;
+                add_to_table(rank, spans.front().step, of_rank);
+                collector_->add_step(rank, spans.front().step, of_rank, tile.of_ledger);
             }
+        }
     }
 
     void add_to_table(std::size_t rank, std::uint32_t step_index, const RankStep& of_rank) {
@@ -379,7 +371,6 @@ class Builder {
     std::vector<RankSpans> spans_;                       // by rank of the table
     std::vector<std::shared_ptr<const PhaseMap>> maps_;  // by rank of the table
     std::size_t span_count_ = 0;
-    std::size_t part_count_ = 0;                                          // phases of series
     std::unordered_map<std::string_view, std::size_t> places_;            // by phase: index into table_.local
     std::size_t folded_place_ = std::numeric_limits<std::size_t>::max();  // of the phases that were not kept
     std::vector<Counts> counts_;

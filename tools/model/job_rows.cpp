@@ -145,21 +145,28 @@ StepReader::StepReader(const JobRows& rows, std::uint32_t first_step) : rows_(ro
     }
 }
 
-StepRows StepReader::read(std::uint32_t step) {
-    StepRows found;
-    found.step = step;
-    found.rows.reserve(last_rows_);
-    found.ranks.reserve(parts_.size());
-    for (std::uint32_t rank = 0; rank < parts_.size(); ++rank) {
-        RankRows of_rank;
-        of_rank.rank = rank;
-        of_rank.first = static_cast<std::uint32_t>(found.rows.size());
-        for (NamedWalk& part : parts_[rank]) read_part(part, found, of_rank);
-        of_rank.last = static_cast<std::uint32_t>(found.rows.size());
-        if (of_rank.first < of_rank.last) found.ranks.push_back(of_rank);
+std::span<StepRows> StepReader::read(std::span<const std::uint32_t> steps) {
+    if (found_.size() < steps.size()) found_.resize(steps.size());
+    of_rank_.resize(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        found_[i].step = steps[i];
+        found_[i].rows.clear();
+        found_[i].ranks.clear();
     }
-    last_rows_ = found.rows.size();
-    return found;
+    for (std::uint32_t rank = 0; rank < parts_.size(); ++rank) {
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            of_rank_[i] = {};
+            of_rank_[i].rank = rank;
+            of_rank_[i].first = static_cast<std::uint32_t>(found_[i].rows.size());
+        }
+        for (NamedWalk& part : parts_[rank])
+            for (std::size_t i = 0; i < steps.size(); ++i) read_part(part, found_[i], of_rank_[i]);
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            of_rank_[i].last = static_cast<std::uint32_t>(found_[i].rows.size());
+            if (of_rank_[i].first < of_rank_[i].last) found_[i].ranks.push_back(of_rank_[i]);
+        }
+    }
+    return std::span(found_).first(steps.size());
 }
 
 void StepReader::read_part(NamedWalk& part, StepRows& step, RankRows& of_rank) const {
@@ -219,13 +226,21 @@ void JobRows::renumber(const NumberOf& number_of) const {
 }
 
 void read_each(const JobRows& rows, std::span<const std::uint32_t> steps, std::size_t threads,
-               const std::function<void(std::size_t, StepRows&&)>& use) {
+               const std::function<void(std::size_t, StepRows&)>& use) {
+    constexpr std::size_t most_at_once = 8;
+    constexpr std::size_t most_rows_at_once = std::size_t{1} << 16;
+    const std::size_t rows_of_all = most_rows_at_once * std::max<std::size_t>(1, rows.steps().size());
+    const std::size_t at_once =
+        std::clamp<std::size_t>(rows_of_all / std::max<std::size_t>(1, rows.count()), 1, most_at_once);
     const std::size_t blocks = std::min(steps.size(), 4 * std::max<std::size_t>(1, threads));
     for_all(blocks, threads, [&](std::size_t block) {
         const std::size_t first = block * steps.size() / blocks;
         const std::size_t last = (block + 1) * steps.size() / blocks;
         StepReader reader(rows, steps[first]);
-        for (std::size_t i = first; i < last; ++i) use(i, reader.read(steps[i]));
+        for (std::size_t i = first; i < last; i += at_once) {
+            std::size_t at = i;
+            for (StepRows& step : reader.read(steps.subspan(i, std::min(at_once, last - i)))) use(at++, step);
+        }
     });
 }
 
@@ -238,7 +253,7 @@ std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count, st
     std::vector<std::uint32_t> chosen;
     for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(even[place_in_part(i, wanted, steps)]);
     std::vector<StepRows> sample(wanted);
-    read_each(rows, chosen, threads, [&](std::size_t i, StepRows&& step) { sample[i] = std::move(step); });
+    read_each(rows, chosen, threads, [&](std::size_t i, StepRows& step) { sample[i] = std::move(step); });
     std::erase_if(sample, [](const StepRows& step) { return step.ranks.empty(); });
     return sample;
 }

@@ -130,7 +130,9 @@ class JobRows {
 class StepReader {
   public:
     explicit StepReader(const JobRows& rows, std::uint32_t first_step = 0);
-    [[nodiscard]] StepRows read(std::uint32_t step);
+    [[nodiscard]] StepRows read(std::uint32_t step) { return std::move(read(std::span(&step, 1)).front()); }
+    /// Several steps, in less time: what a rank has of them lies side by side. Valid until the next call.
+    [[nodiscard]] std::span<StepRows> read(std::span<const std::uint32_t> steps);
 
   private:
     struct NamedWalk {
@@ -142,12 +144,13 @@ class StepReader {
 
     const JobRows& rows_;
     std::vector<std::vector<NamedWalk>> parts_;  // by rank: those with spans of interest
-    std::size_t last_rows_ = 0;                  // of the step that was read last
+    std::vector<StepRows> found_;                // reused
+    std::vector<RankRows> of_rank_;              // by step
 };
 
-/// Calls `use(i, steps[i])` for each of some steps, which ascend. Each thread reads a range of them after the other.
+/// Calls `use(i, rows)` with the rows of steps[i], which ascend. Each thread reads one range of them after the other.
 void read_each(const JobRows& rows, std::span<const std::uint32_t> steps, std::size_t threads,
-               const std::function<void(std::size_t, StepRows&&)>& use);
+               const std::function<void(std::size_t, StepRows&)>& use);
 
 /// Steps that are evenly spread, with about so many rows.
 [[nodiscard]] std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count, std::size_t threads);

@@ -56,8 +56,7 @@ void add_gaps(const JobRows& rows, bool are_some, std::vector<StepGraph>& graphs
 std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::uint32_t>& steps, const JobModel& model,
                                     std::size_t threads) {
     std::vector<StepGraph> graphs(steps.size());
-    read_each(rows, steps, threads,
-              [&](std::size_t i, StepRows&& step) { graphs[i] = build_step_graph(std::move(step), model); });
+    read_each(rows, steps, threads, [&](std::size_t i, StepRows& step) { graphs[i] = build_step_graph(step, model); });
     std::erase_if(graphs, [](const StepGraph& graph) { return graph.ends.empty(); });
     add_gaps(rows, steps.size() < rows.even_steps().size(), graphs);
     return graphs;

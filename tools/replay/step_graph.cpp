@@ -80,7 +80,7 @@ class NodeOrder {
 
 class StepBuilder {
   public:
-    StepBuilder(StepRows&& step, const JobModel& model) : step_(std::move(step)), model_(model) {}
+    StepBuilder(StepRows& step, const JobModel& model) : step_(step), model_(model) {}
 
     StepGraph build() {
         graph_.step = step_.step;
@@ -379,7 +379,7 @@ class StepBuilder {
         for (auto& [rank, node] : graph_.ends) node = place[node];
     }
 
-    StepRows step_;
+    StepRows& step_;
     const JobModel& model_;
     StepGraph graph_;
     std::vector<OfRank> ranks_;
@@ -455,8 +455,8 @@ RankPieces pieces_of(StepRows& step, const RankRows& rank, double tolerance_ms) 
     return cut_into_pieces(std::span(step.rows).subspan(rank.first, rank.last - rank.first), rank, tolerance_ms);
 }
 
-StepGraph build_step_graph(StepRows&& step, const JobModel& model) {
-    return StepBuilder(std::move(step), model).build();
+StepGraph build_step_graph(StepRows& step, const JobModel& model) {
+    return StepBuilder(step, model).build();
 }
 
 }  // namespace cep::tool

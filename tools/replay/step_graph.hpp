@@ -116,7 +116,8 @@ struct StepGraph {
     [[nodiscard]] std::size_t size() const { return own_ms.size(); }
 };
 
-[[nodiscard]] StepGraph build_step_graph(StepRows&& step, const JobModel& model);
+/// Sorts the rows of the step, and sets its clocks right.
+[[nodiscard]] StepGraph build_step_graph(StepRows& step, const JobModel& model);
 
 /// The pieces of a rank in a step, with its clock set right by shift_clocks() before.
 [[nodiscard]] RankPieces pieces_of(StepRows& step, const RankRows& rank, double tolerance_ms);
