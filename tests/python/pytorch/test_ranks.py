@@ -18,6 +18,7 @@ def train(rank, folder):
         prof.step(0)
         with prof.region("forward"):
             pass
+    dist.barrier()  # one that ends early would close the connections of the other
     dist.destroy_process_group()
 
 if __name__ == "__main__":
