@@ -166,3 +166,29 @@ def test_steps_between_recorded_ones_are_counted(files, tmp_path, new_loader, la
     assert recorded == list(range(1, steps, 4))
     for name in ("forward", "backward"):
         assert [row["step"] for row in files.spans(name)] == recorded, name
+
+
+COMPILED = """
+import torch
+from torch._dynamo.utils import counters
+
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+
+
+@torch.compile(backend="eager", fullgraph=True)
+def loss_of(batch):
+    return model(batch.to("cpu", non_blocking=True)).to(torch.float64).sum()
+
+
+for batch in torch.utils.data.DataLoader(torch.randn(40, 4), batch_size=2):
+    loss_of(batch).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print(counters["stats"]["unique_graphs"], sum(counters["graph_break"].values()))
+"""
+
+
+def test_a_copy_inside_of_a_compiled_function_is_compiled_once(tmp_path):
+    pytest.importorskip("torch._dynamo")
+    assert run_script(tmp_path, COMPILED, every=4).stdout.split() == ["1", "0"]
