@@ -44,9 +44,9 @@ class TimelineFinder {
         if (found_.steps.empty() || found_.ranks.empty()) return none("None of the chosen ranks and steps has rows.");
         find_clocks();
         for (std::size_t i = 0; i < found_.ranks.size(); ++i) take_rank(i);
-        if (raw_.empty() && !(choice.ranks.empty() && choice.steps.empty()))
+        if (found_.spans.empty() && !(choice.ranks.empty() && choice.steps.empty()))
             return none("The chosen ranks have no rows with start times in the chosen steps.");
-        if (raw_.empty())
+        if (found_.spans.empty())
             return none(
                 "The rows have no start times, so that nothing can be placed on a timeline. (The layout “flat” "
                 "leaves them out.)");
@@ -55,22 +55,10 @@ class TimelineFinder {
     }
 
   private:
-    // What spans run on, in the order of their lanes: the host, then streams, then what another clock timed.
-    static constexpr std::size_t host = 0;
-    static constexpr std::size_t first_stream = 1;
-    static constexpr std::size_t other_clock = std::numeric_limits<std::size_t>::max();
-
-    static std::size_t stream_of(tool::Clock clock, const tool::Sample& sample) {
-        if (clock == tool::Clock::host) return host;
+    static std::size_t lane_of(tool::Clock clock, const tool::Sample& sample) {
+        if (clock == tool::Clock::host) return host_lane;
         return clock == tool::Clock::external ? other_clock : first_stream + sample.stream();
     }
-
-    struct Raw {
-        TimelineSpan span;  // its lane is found when all spans of the rank are known
-        std::size_t stream = 0;
-        std::size_t rank = 0;  // index into found_.ranks
-        std::int64_t start_ns = 0;
-    };
 
     static Timeline none(std::string why) {
         Timeline timeline;
@@ -81,11 +69,11 @@ class TimelineFinder {
     void choose_steps(const std::vector<std::int64_t>& asked) {
         if (!asked.empty()) {
             for (const std::int64_t step : asked)
-                if (found_.steps.size() < most_chosen_steps) found_.steps.push_back({step, 0, 0});
+                if (found_.steps.size() < most_chosen_steps) found_.steps.push_back({step});
             return;
         }
         if (table_ == nullptr || table_->steps.empty()) {
-            found_.steps.push_back({view_.steps.first[view_.steps.size() / 2], 0, 0});
+            found_.steps.push_back({view_.steps.first[view_.steps.size() / 2]});
             return;
         }
         const auto add = [&](std::size_t place) {
@@ -93,14 +81,14 @@ class TimelineFinder {
             const std::int64_t step = table_->steps[place];
             if (std::none_of(found_.steps.begin(), found_.steps.end(),
                              [step](const auto& one) { return one.step == step; }))
-                found_.steps.push_back({step, 0, 0});
+                found_.steps.push_back({step});
         };
         if (!view_.blamed.empty()) add(slow_step_of(view_.blamed.front()));
         const std::vector<double>& step_ms = table_->median_step_ms;
         const std::size_t longest = place_of_quantile(step_ms, 1);
         if (longest < step_ms.size() && step_ms[longest] > much_longer * tool::median_of(step_ms)) add(longest);
         if (found_.steps.empty()) add(place_of_quantile(step_ms, 0.5));
-        if (found_.steps.empty()) found_.steps.push_back({table_->steps.front(), 0, 0});
+        if (found_.steps.empty()) found_.steps.push_back({table_->steps.front()});
     }
 
     /// In which a blamed rank works clearly, but not exceptionally long.
@@ -176,26 +164,15 @@ class TimelineFinder {
     void take_rank(std::size_t place) {
         const auto all_series = job_.ranks.find(view_.ranks[found_.ranks[place].rank]);
         if (all_series == job_.ranks.end()) return;
-        std::vector<Raw> of_rank;
-        std::map<std::size_t, std::size_t> lanes;  // by Raw::stream
+        std::vector<TimelineSpan> of_rank;
         for (const tool::RunSeries& series : all_series->second)
             for (const tool::PhaseSeries& phase : series.phases) take_phase(place, series, phase, of_rank);
-        for (const Raw& raw : of_rank) lanes.try_emplace(raw.stream, 0);
-        for (auto& [stream, lane] : lanes) {
-            lane = found_.lanes.size();
-            found_.lanes.push_back({place, stream == host          ? "host"
-                                           : stream == other_clock ? "other clock"
-                                                                   : fmt::format("stream {}", stream - first_stream)});
-        }
         for (std::size_t step = 0; step < found_.steps.size(); ++step) keep_longest(of_rank, step);
-        for (Raw& raw : of_rank) {
-            raw.span.lane = lanes.at(raw.stream);
-            raw_.push_back(raw);
-        }
+        found_.spans.insert(found_.spans.end(), of_rank.begin(), of_rank.end());
     }
 
     void take_phase(std::size_t place, const tool::RunSeries& series, const tool::PhaseSeries& phase,
-                    std::vector<Raw>& into) {
+                    std::vector<TimelineSpan>& into) {
         const std::size_t index = view_.phase_of(phase.name);
         if (index == view_.phases.size()) return;
         for (const tool::Sample& sample : phase.samples) {
@@ -204,60 +181,47 @@ class TimelineFinder {
                 if (series.steps[sample.step_index] != found_.steps[step].step) continue;
                 const std::int64_t rank = view_.ranks[found_.ranks[place].rank];
                 const std::int64_t ahead_ns = clocks_.ahead_ns(rank, found_.steps[step].step);
-                into.push_back({{0, step, index, 0, sample.duration_ms, static_cast<double>(ahead_ns) * 1e-6,
-                                 sample.depth(), sample.collective},
-                                stream_of(phase.clock, sample),
-                                place,
-                                sample.start_ns - ahead_ns});
+                into.push_back({place, lane_of(phase.clock, sample), step, index, sample.start_ns - ahead_ns, 0,
+                                sample.duration_ms, static_cast<double>(ahead_ns) * 1e-6, sample.depth(),
+                                sample.collective});
             }
         }
     }
 
-    void keep_longest(std::vector<Raw>& raw, std::size_t step) {
+    void keep_longest(std::vector<TimelineSpan>& spans, std::size_t step) {
         std::vector<double> durations_ms;
-        for (const Raw& one : raw)
-            if (one.span.step == step) durations_ms.push_back(one.span.duration_ms);
+        for (const TimelineSpan& one : spans)
+            if (one.step == step) durations_ms.push_back(one.duration_ms);
         if (durations_ms.size() <= Timeline::max_spans_a_step) return;
         const auto limit = durations_ms.begin() + static_cast<std::ptrdiff_t>(Timeline::max_spans_a_step);
         std::nth_element(durations_ms.begin(), limit, durations_ms.end(), std::greater<>());
         const double shortest_ms = *limit;
         found_.left_out += std::erase_if(
-            raw, [&](const Raw& one) { return one.span.step == step && one.span.duration_ms <= shortest_ms; });
+            spans, [&](const TimelineSpan& one) { return one.step == step && one.duration_ms <= shortest_ms; });
     }
 
+    /// Each step begins with its first span; where clocks are far apart, for each rank with its own.
     void find_origins() {
-        constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
-        const std::size_t ranks = found_.ranks.size();
-        std::vector<std::int64_t> first_ns(found_.steps.size() * ranks, unknown);
+        std::map<std::pair<std::size_t, std::size_t>, std::int64_t> first_ns;  // by step and rank
         double longest_ms = 0;
-        for (const Raw& raw : raw_) {
-            std::int64_t& first = first_ns[raw.span.step * ranks + raw.rank];
-            first = std::min(first, raw.start_ns);
-            longest_ms = std::max(longest_ms, raw.span.duration_ms);
+        for (const TimelineSpan& span : found_.spans) {
+            std::int64_t& first = first_ns.try_emplace({span.step, span.rank}, span.start_ns).first->second;
+            first = std::min(first, span.start_ns);
+            longest_ms = std::max(longest_ms, span.duration_ms);
         }
-        for (std::size_t step = 0; step < found_.steps.size(); ++step) {
-            std::int64_t least = unknown;
-            std::int64_t most = std::numeric_limits<std::int64_t>::min();
-            for (std::size_t rank = 0; rank < ranks; ++rank)
-                if (const std::int64_t first = first_ns[step * ranks + rank]; first != unknown) {
-                    least = std::min(least, first);
-                    most = std::max(most, first);
-                }
-            if (least == unknown) continue;
-            found_.steps[step].start_ns = least;
-            found_.each_from_zero |= (static_cast<double>(most) - static_cast<double>(least)) * 1e-6 > 2 * longest_ms;
-        }
-        for (const Raw& raw : raw_) {
-            const std::int64_t origin = found_.each_from_zero ? first_ns[raw.span.step * ranks + raw.rank]
-                                                              : found_.steps[raw.span.step].start_ns;
-            TimelineSpan span = raw.span;
+        std::vector<std::int64_t> least(found_.steps.size(), std::numeric_limits<std::int64_t>::max());
+        for (const auto& [key, ns] : first_ns) least[key.first] = std::min(least[key.first], ns);
+        for (const auto& [key, ns] : first_ns)
+            found_.each_from_zero |=
+                (static_cast<double>(ns) - static_cast<double>(least[key.first])) * 1e-6 > 2 * longest_ms;
+        for (TimelineSpan& span : found_.spans) {
+            const std::int64_t origin = found_.each_from_zero ? first_ns.at({span.step, span.rank}) : least[span.step];
             // No start is before the origin, but the difference may be more than a signed number holds.
             const std::uint64_t after_ns =
-                static_cast<std::uint64_t>(raw.start_ns) - static_cast<std::uint64_t>(origin);
+                static_cast<std::uint64_t>(span.start_ns) - static_cast<std::uint64_t>(origin);
             span.start_ms = static_cast<double>(after_ns) * 1e-6;
             TimelineStep& step = found_.steps[span.step];
             step.length_ms = std::max(step.length_ms, span.start_ms + span.duration_ms);
-            found_.spans.push_back(span);
         }
     }
 
@@ -267,7 +231,6 @@ class TimelineFinder {
     StepMatrix own_ms_;
     tool::ClockShifts clocks_;
     std::set<std::size_t> shown_;  // ranks
-    std::vector<Raw> raw_;
     Timeline found_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,7 @@ namespace cep::report {
 
 struct TimelineStep {
     std::int64_t step = 0;
-    std::int64_t start_ns = 0;  // the first of its spans begins, on the chosen ranks
-    double length_ms = 0;       // to the last end
+    double length_ms = 0;  // to the last end
 };
 
 struct TimelineRank {
@@ -23,17 +23,18 @@ struct TimelineRank {
     std::string why;       // "slow", "median", …
 };
 
-/// What the spans of a rank run on, and how deep they lie inside others.
-struct Lane {
-    std::size_t rank = 0;  // index into Timeline::ranks
-    std::string name;      // "host", "stream 1"
-};
+/// What a span runs on: the host, then streams from first_stream on, then what another clock timed.
+inline constexpr std::size_t host_lane = 0;
+inline constexpr std::size_t first_stream = 1;
+inline constexpr std::size_t other_clock = std::numeric_limits<std::size_t>::max();
 
 struct TimelineSpan {
+    std::size_t rank = 0;  // index into Timeline::ranks
     std::size_t lane = 0;
     std::size_t step = 0;   // index into Timeline::steps
     std::size_t phase = 0;  // index into JobView::phases
-    double start_ms = 0;    // from the start of the step
+    std::int64_t start_ns = 0;
+    double start_ms = 0;  // from the start of the step
     double duration_ms = 0;
     double ahead_ms = 0;  // of its host's clock, which was set right by so much
     unsigned depth = 0;
@@ -46,7 +47,6 @@ struct Timeline {
     std::string empty;  // why there is none; else ""
     std::vector<TimelineStep> steps;
     std::vector<TimelineRank> ranks;
-    std::vector<Lane> lanes;
     std::vector<TimelineSpan> spans;
     std::size_t left_out = 0;     // spans, the shortest of steps that have very many
     bool each_from_zero = false;  // clocks of hosts differ by more than a step: each rank begins at 0

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/units.hpp"
 #include "report/plot.hpp"
@@ -19,56 +20,58 @@ constexpr double first_row = 52;
 constexpr double lane_height = 17;
 constexpr double names_end = 190;  // where the spans begin
 
+std::string name_of_lane(std::size_t lane) {
+    if (lane == host_lane) return "host";
+    return lane == other_clock ? "other clock" : fmt::format("stream {}", lane - first_stream);
+}
+
 bool is_step(const JobView& view, const TimelineSpan& span) {
     return view.phases[span.phase].kind == schema::Kind::step;
 }
 
-/// Where the rows of a picture are: one for each lane and depth that has spans.
-class Rows {
+/// Where the rows of a picture are: one for each rank, lane and depth that has spans.
+class SpanRows {
   public:
-    Rows(const JobView& view, const Timeline& timeline, std::size_t step) {
+    SpanRows(const JobView& view, const Timeline& timeline, std::size_t step) {
         for (const TimelineSpan& span : timeline.spans)
-            if (span.step == step && !is_step(view, span)) y_.try_emplace({span.lane, span.depth}, 0);
-        double y = first_row;
-        std::size_t rank = timeline.ranks.size();
-        for (auto& [key, at] : y_) {
-            const std::size_t of = timeline.lanes[key.first].rank;
-            if (of != rank) y += 12;
-            rank = of;
-            at = y;
-            y += lane_height;
+            if (span.step == step && !is_step(view, span)) y_.try_emplace({span.rank, span.lane, span.depth}, 0);
+        std::size_t last_rank = timeline.ranks.size();
+        for (auto& [key, y] : y_) {
+            if (std::get<0>(key) != last_rank) bottom_ += 12;
+            last_rank = std::get<0>(key);
+            y = bottom_;
+            bottom_ += lane_height;
         }
-        bottom_ = y;
     }
 
-    [[nodiscard]] double y(const TimelineSpan& span) const { return y_.at({span.lane, span.depth}); }
-    [[nodiscard]] const std::map<std::pair<std::size_t, unsigned>, double>& all() const { return y_; }
+    [[nodiscard]] double y(const TimelineSpan& span) const { return y_.at({span.rank, span.lane, span.depth}); }
     [[nodiscard]] double bottom() const { return bottom_; }
 
+    /// Names of ranks and lanes, each once.
+    void draw_names(Svg& svg, const JobView& view, const Timeline& timeline) const {
+        std::size_t last_rank = timeline.ranks.size();
+        std::size_t last_lane = 0;
+        for (const auto& [key, y] : y_) {
+            const auto& [rank, lane, depth] = key;
+            if (rank != last_rank) {
+                svg.text("label", {names_end - 66, y + 12}, Anchor::end,
+                         fmt::format("rank {}", view.ranks[timeline.ranks[rank].rank]));
+                svg.text("tick", {names_end - 66, y + 26}, Anchor::end, shorten(timeline.ranks[rank].why, 18));
+            }
+            if (rank != last_rank || lane != last_lane)
+                svg.text("tick", {names_end - 8, y + 12}, Anchor::end, shorten(name_of_lane(lane), 9));
+            last_rank = rank;
+            last_lane = lane;
+        }
+    }
+
   private:
-    std::map<std::pair<std::size_t, unsigned>, double> y_;
-    double bottom_ = 0;
+    std::map<std::tuple<std::size_t, std::size_t, unsigned>, double> y_;
+    double bottom_ = first_row;
 };
 
-void draw_names(Svg& svg, const JobView& view, const Timeline& timeline, const Rows& rows) {
-    std::size_t last_rank = timeline.ranks.size();
-    std::size_t last_lane = timeline.lanes.size();
-    for (const auto& [key, y] : rows.all()) {
-        const Lane& lane = timeline.lanes[key.first];
-        if (lane.rank != last_rank) {
-            const TimelineRank& rank = timeline.ranks[lane.rank];
-            svg.text("label", {names_end - 66, y + 12}, Anchor::end,
-                     shorten(fmt::format("rank {}", view.ranks[rank.rank]), 18));
-            svg.text("tick", {names_end - 66, y + 26}, Anchor::end, shorten(rank.why, 18));
-        }
-        if (key.first != last_lane) svg.text("tick", {names_end - 8, y + 12}, Anchor::end, shorten(lane.name, 9));
-        last_rank = lane.rank;
-        last_lane = key.first;
-    }
-}
-
 /// A line from the ends of a collective's parts, which end together, rank by rank.
-void draw_joins(Svg& svg, const JobView& view, const Timeline& timeline, std::size_t step, const Rows& rows,
+void draw_joins(Svg& svg, const JobView& view, const Timeline& timeline, std::size_t step, const SpanRows& rows,
                 const Axis& x) {
     if (timeline.each_from_zero) return;
     std::map<std::size_t, std::vector<Point>> ends;
@@ -106,7 +109,7 @@ std::string by_its_clock(const TimelineSpan& span) {
 }
 
 Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
-    const Rows rows(view, timeline, step);
+    const SpanRows rows(view, timeline, step);
     const TimelineStep& shown = timeline.steps[step];
     const std::string title = fmt::format("Step {}", tool::format_integer(shown.step));
     Svg svg(
@@ -135,7 +138,7 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
     }
     draw_joins(svg, view, timeline, step, rows, x);
     svg.end_group();
-    draw_names(svg, view, timeline, rows);
+    rows.draw_names(svg, view, timeline);
     return {svg.finish(), "", true};
 }
 
