@@ -38,7 +38,8 @@ class Description(NamedTuple):
     def async_region(self, profiler: Profiler) -> Region:
         """On the host clock, for a span that a thread of the backend may end: it is no part of this thread's nesting."""
         attributes = Attributes(self.bytes, None, self.group.name, self.coll, None, True)
-        return Region(profiler, self.name, profiler._native_region(self.name, "comm"), HOST_ADDRESS, attributes)
+        handle = profiler._native_regions.get(self.name) or profiler._native_region(self.name, "comm")
+        return Region(profiler, self.name, handle, HOST_ADDRESS, attributes)
 
 
 class SideStreams:
@@ -52,6 +53,7 @@ class SideStreams:
     def __init__(self) -> None:
         self._streams: dict[tuple[str, int], tuple[Any, Any]] = {}
         self._lock = threading.Lock()
+        self.wait_on_the_host = _waits_on_the_host()
 
     def after_current(self, group: Group, device: int) -> Any:
         """The group's stream, which waits for all work that the current stream has now."""
@@ -136,7 +138,7 @@ class AsyncSpan:
     def __init__(
         self, profiler: Profiler, streams: SideStreams, what: Description, device: Optional[int]
     ) -> None:
-        self._profiler = profiler
+        self._profiler, self._streams = profiler, streams
         self._side = None if device is None else streams.after_current(what.group, device)
         self._on_nccl = what.group.on_device
         self._region = what.async_region(profiler) if device is None else what.region(profiler, self._side)
@@ -169,7 +171,7 @@ class AsyncSpan:
         if self._side is None or not self._on_nccl:
             self.end_with(future_of(works[0]))
             return
-        if _waits_on_the_host():
+        if self._streams.wait_on_the_host:
             self.fail(Unmeasured)
             return
         error: Optional[type[BaseException]] = None

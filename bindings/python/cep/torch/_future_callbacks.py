@@ -24,7 +24,7 @@ _pending: set[int] = set()  # the callbacks that are not freed, by id()
 class FutureCallback:
     """A function of a future, for which the interpreter's exit waits. Thread-safe."""
 
-    __slots__ = ("_function",)
+    __slots__ = ("_function", "__weakref__")
     used = False
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
