@@ -354,6 +354,15 @@ def test_bands_are_values_of_ranks(report, slow_job):
     assert band["rank"] == [int(rank) for rank in forward.argmax(axis=0)]
 
 
+def test_the_scale_of_a_phase_reaches_a_rank_that_is_slow_for_many_steps(report, simulate):
+    simulate("sim", "--ranks", 8, "--steps", 100, faults=[
+        {"rank": 5, "phase": "data_load", "excess_ms": 100, "first_step": 30, "last_step": 90}])
+    page = report("sim")
+    texts = [text.text for text in page.pictures()["bands-map"].iter(f"{SVG}text")]
+    at = next(i for i, text in enumerate(texts) if text.startswith("data_load: "))
+    assert "100\u00a0ms" in texts[at - 3:at], texts[at - 3:at]
+
+
 def test_fits_are_those_of_comm(cep, report, slow_job):
     truth, = json.loads(cep("comm", "--json", "sim").stdout)["models"]
     assert f"{truth['fit']['alpha_us']:.1f}\u00a0µs" in report("sim").contents["comm"]

@@ -54,9 +54,12 @@ void draw_events(Svg& svg, const Plot& plot, const Bins& steps, const tool::Job&
 }
 
 void draw_band(Svg& svg, const Plot& plot, const Band& band, const PhaseView& phase) {
-    constexpr double tallest = 3;  // times the median: what is longer touches the top
+    constexpr double tallest = 3;  // times the median: what is longer in few steps touches the top
+    constexpr double few = 0.05;
     const double median = typical(band.p50_ms);
-    const double most = std::min(largest(band.max_ms), tallest * std::max(median, largest(band.p50_ms) / tallest));
+    std::vector<double> longest = band.max_ms;
+    const double usual = std::max({nearest_quantile(longest, 1 - few), tallest * median, largest(band.p50_ms)});
+    const double most = std::min(largest(band.max_ms), usual);
     const Axis y(0, most > 0 ? 1.08 * most : 1, plot.bottom, plot.top);
     draw_values_at_left(svg, plot, y, 3, tick_ms);
     svg.band("band " + phase.color(), points_of(plot, band.p90_ms, y), points_of(plot, band.p10_ms, y));

@@ -93,7 +93,7 @@ void draw_legend(Svg& svg, const JobView& view, const Timeline& timeline, std::s
     double x = names_end;
     for (const std::size_t phase : phases) {
         const std::string name = shorten(view.phases[phase].name, 20);
-        const double needed = 30 + 7 * static_cast<double>(name.size());
+        const double needed = 30 + 8 * static_cast<double>(name.size());
         if (x + needed > picture_width) return;
         svg.rect("part " + view.phases[phase].color(), x, 25, 12, 12);
         svg.text("tick", {x + 17, 35}, Anchor::start, name);
