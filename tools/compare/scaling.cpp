@@ -84,11 +84,11 @@ void write_json(JsonWriter& json, const Scaling& scaling) {
     json.members("schema", "cep.scaling/1", "unit", scaling.unit);
     json.objects("jobs", scaling.jobs, [&](const ScaledJob& job) {
         json.members("job", job.name, "ranks", job.ranks, "step_ms", job.step_ms, "efficiency", job.efficiency);
-        for (const auto& [key, values] : {std::pair("pieces_ms", &job.pieces_ms), std::pair("lost", &job.lost)})
-            json.object(key, [&] {
+        for (const auto& member : {std::pair("pieces_ms", &job.pieces_ms), std::pair("lost", &job.lost)})
+            json.object(member.first, [&] {
                 for (std::size_t piece = 0; piece < piece_count; ++piece)
                     if (job.pieces_ms[piece] != 0 || job.lost[piece] != 0)
-                        json.members(piece_facts[piece].key, (*values)[piece]);
+                        json.members(piece_facts[piece].key, (*member.second)[piece]);
             });
     });
 }

@@ -111,10 +111,10 @@ void find_blamed(const tool::Verdict& verdict, JobView& view) {
 }  // namespace
 
 std::string color_of(schema::Kind kind, std::string_view name) {
-    constexpr std::uint32_t shades = 8;
+    constexpr std::uint32_t variants = 8;
     std::uint32_t hash = 2166136261;  // FNV-1a
     for (const char one : name) hash = (hash ^ static_cast<unsigned char>(one)) * 16777619;
-    return fmt::format("k-{} v{}", schema::kind_name(kind), (hash >> 16 ^ hash) % shades);
+    return fmt::format("k-{} v{}", schema::kind_name(kind), (hash >> 16 ^ hash) % variants);
 }
 
 std::size_t JobView::index_of(std::int64_t rank) const {
