@@ -3,7 +3,7 @@
 
 #include <simdjson.h>
 
-#include <cmath>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <unordered_map>
@@ -122,13 +122,11 @@ bool exceeds(const std::optional<std::int64_t>& number, std::int64_t least, std:
 
 /// The key of the first number that is out of its limits; "" for none.
 std::string_view find_excess(const Row& row) {
-    for (const IntegerKey& key : integer_keys)
-        if (exceeds(row.*key.member, key.least, key.most)) return key.key;
-    for (const DecimalKey& key : decimal_keys)
-        if (!(row.*key.member >= key.least && row.*key.member <= key.most)) return key.key;
-    for (const LagKey& key : lag_keys)
-        if (const auto& ms = row.*key.member; ms && !(std::abs(*ms) <= limits::max_interval_ms)) return key.key;
-    return "";
+    std::string_view excess;
+    for_each_member(row_keys, [&](const auto& key) {
+        if (excess.empty() && !key.allows(row.*key.member)) excess = key.key;
+    });
+    return excess;
 }
 
 std::string_view find_excess(const RunInfo& run) {
@@ -173,7 +171,7 @@ class RowParser::Impl {
         row_ = {};
         row_.text = text;
         kind_name_ = {};
-        has_name_ = has_duration_ = has_value_ = false;
+        has_name_ = has_number_ = false;
         wrong_ = {};
         dom::element document;
         const auto error = parser_.parse(text.data(), text.size(), false).get(document);
@@ -206,26 +204,23 @@ class RowParser::Impl {
     // kept in wrong_ instead.
     bool read_key(std::string_view key, const dom::element& value) {
         if (key == "name") return need(has_name_ = read(value, row_.name), "name is not a string");
-        const bool is_span = row_.type == RowType::span || row_.type == RowType::open;
-        if (const IntegerKey* const known = find_integer_key(key); known != nullptr && (known->of_every_row || is_span))
-            return read_integer(*known, value);
+        if (const auto right = read_number(key, value)) return *right;
         if (row_.type == RowType::run) return read_run_key(key, value);
-        if (is_span) return read_span_key(key, value);
-        if (row_.type == RowType::mark) return read_mark_key(key, value);
-        if (key == "value" && row_.type == RowType::counter) has_value_ = read(value, row_.value);
-        return true;
+        if (is_span(row_.type)) return read_span_key(key, value);
+        return row_.type != RowType::mark || read_mark_key(key, value);
     }
 
-    static const IntegerKey* find_integer_key(std::string_view key) {
-        for (const IntegerKey& known : integer_keys)
-            if (known.key == key) return &known;
-        return nullptr;
-    }
-
-    bool read_integer(const IntegerKey& key, const dom::element& value) {
-        const bool right = read(value, row_.*key.member);
-        if (key.key == "step") return need(right, "step is not an integer");
-        return key.key == "rank" ? need(right, "rank is not an integer") : right;
+    /// Nothing if rows of this type have no such number.
+    std::optional<bool> read_number(std::string_view key, const dom::element& value) {
+        std::optional<bool> right;
+        for_each_member(row_keys, [&](const auto& known) {
+            if (known.key != key || !known.is_in(row_.type)) return;
+            right = read(value, row_.*known.member);
+            if constexpr (std::is_same_v<decltype(row_.*known.member), double&>)
+                if (!known.wrong.empty()) has_number_ = *right;
+            if (!known.wrong.empty()) right = need(*right, known.wrong);
+        });
+        return right;
     }
 
     bool read_run_key(std::string_view key, const dom::element& value) {
@@ -235,11 +230,6 @@ class RowParser::Impl {
     }
 
     bool read_span_key(std::string_view key, const dom::element& value) {
-        if (key == "duration_ms")
-            return need(has_duration_ = read(value, row_.duration_ms), "duration_ms is not a number");
-        if (key == "elapsed_ms") return read(value, row_.elapsed_ms);
-        for (const LagKey& known : lag_keys)
-            if (key == known.key) return read(value, row_.*known.member);
         if (key == "group") return read(value, row_.group) || value.is_null();
         if (key == "kind") return read(value, kind_name_) || value.is_null();
         if (key != "clock") return true;
@@ -275,11 +265,10 @@ class RowParser::Impl {
         }
         if (!row_.step) return fail("no step");
         if (!has_name_) return fail("no name");
-        if (row_.type == RowType::counter && !has_value_) return fail("value is not a number");
-        if (row_.type == RowType::span && !has_duration_) return fail("no duration_ms");
+        if (row_.type == RowType::counter && !has_number_) return fail("value is not a number");
+        if (row_.type == RowType::span && !has_number_) return fail("no duration_ms");
         if (row_.type == RowType::mark) complete_mark();
-        if (row_.type == RowType::span || row_.type == RowType::open)
-            row_.kind = kind_name_.empty() ? infer_kind() : schema::kind_from_name(kind_name_);
+        if (is_span(row_.type)) row_.kind = kind_name_.empty() ? infer_kind() : schema::kind_from_name(kind_name_);
         return &row_;
     }
 
@@ -318,8 +307,7 @@ class RowParser::Impl {
     std::string_view wrong_;
     std::string why_;
     bool has_name_ = false;
-    bool has_duration_ = false;
-    bool has_value_ = false;
+    bool has_number_ = false;  // a span its duration, a counter its value
 };
 
 RowParser::RowParser() : impl_(std::make_unique<Impl>()) {}

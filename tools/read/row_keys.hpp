@@ -35,42 +35,58 @@ inline constexpr std::int64_t max_coordinate = INT32_MAX;               // in th
 
 }  // namespace limits
 
-struct IntegerKey {
-    std::string_view key;
-    std::optional<std::int64_t> Row::*member;
-    std::int64_t least;
-    std::int64_t most;
-    bool of_every_row = false;  // else of spans and open spans
-};
-inline constexpr std::array<IntegerKey, 8> integer_keys = {{
-    {"step", &Row::step, INT64_MIN, INT64_MAX, true},
-    {"rank", &Row::rank, 0, limits::max_index, true},
-    {"start_ns", &Row::start_ns, -limits::max_time_ns, limits::max_time_ns, true},
-    {"seq", &Row::seq, -limits::max_index, limits::max_index},
-    {"depth", &Row::depth, -limits::max_index, limits::max_index},
-    {"stream", &Row::stream, INT64_MIN, INT64_MAX},
-    {"bytes", &Row::bytes, -limits::max_bytes, limits::max_bytes},
-    {"coll", &Row::coll, -limits::max_index, limits::max_index},
-}};
+/// A key whose value is a number, which has a member in Row.
+template <typename Value, typename Number>
+struct RowKey : Member<Row, Value> {
+    Number least;
+    Number most;
+    bool (*is_in)(RowType);  // rows of which types have it
+    std::string_view wrong;  // what is said where the value is no such number; "": it is ignored then
 
-struct DecimalKey {
-    std::string_view key;
-    double Row::*member;
-    double least;
-    double most;
+    [[nodiscard]] constexpr bool allows(Number number) const { return number >= least && number <= most; }
+    [[nodiscard]] constexpr bool allows(const std::optional<Number>& number) const {
+        return !number || allows(*number);
+    }
 };
-inline constexpr std::array<DecimalKey, 3> decimal_keys = {{
-    {"duration_ms", &Row::duration_ms, 0, limits::max_interval_ms},
-    {"elapsed_ms", &Row::elapsed_ms, -limits::max_interval_ms, limits::max_interval_ms},
-    {"value", &Row::value, std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max()},
-}};
+constexpr RowKey<std::optional<std::int64_t>, std::int64_t> row_key(std::string_view key,
+                                                                    std::optional<std::int64_t> Row::*member,
+                                                                    std::int64_t least, std::int64_t most,
+                                                                    bool (*is_in)(RowType),
+                                                                    std::string_view wrong = "") {
+    return {{key, member}, least, most, is_in, wrong};
+}
+template <typename Value>
+constexpr RowKey<Value, double> row_key(std::string_view key, Value Row::*member, double least, double most,
+                                        bool (*is_in)(RowType), std::string_view wrong = "") {
+    return {{key, member}, least, most, is_in, wrong};
+}
 
-/// Of a span: milliseconds of any sign, at most limits::max_interval_ms.
-struct LagKey {
-    std::string_view key;
-    std::optional<double> Row::*member;
+[[nodiscard]] constexpr bool is_any(RowType /*type*/) {
+    return true;
+}
+[[nodiscard]] constexpr bool is_span(RowType type) {
+    return type == RowType::span || type == RowType::open;
+}
+[[nodiscard]] constexpr bool is_counter(RowType type) {
+    return type == RowType::counter;
+}
+
+inline constexpr std::tuple row_keys = {
+    row_key("step", &Row::step, INT64_MIN, INT64_MAX, is_any, "step is not an integer"),
+    row_key("rank", &Row::rank, 0, limits::max_index, is_any, "rank is not an integer"),
+    row_key("start_ns", &Row::start_ns, -limits::max_time_ns, limits::max_time_ns, is_any),
+    row_key("seq", &Row::seq, -limits::max_index, limits::max_index, is_span),
+    row_key("depth", &Row::depth, -limits::max_index, limits::max_index, is_span),
+    row_key("stream", &Row::stream, INT64_MIN, INT64_MAX, is_span),
+    row_key("bytes", &Row::bytes, -limits::max_bytes, limits::max_bytes, is_span),
+    row_key("coll", &Row::coll, -limits::max_index, limits::max_index, is_span),
+    row_key("duration_ms", &Row::duration_ms, 0, limits::max_interval_ms, is_span, "duration_ms is not a number"),
+    row_key("elapsed_ms", &Row::elapsed_ms, -limits::max_interval_ms, limits::max_interval_ms, is_span),
+    row_key("value", &Row::value, std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max(), is_counter,
+            "value is not a number"),
+    row_key("lag_ms", &Row::lag_ms, -limits::max_interval_ms, limits::max_interval_ms, is_span),
+    row_key("host_ms", &Row::host_ms, -limits::max_interval_ms, limits::max_interval_ms, is_span),
 };
-inline constexpr std::array<LagKey, 2> lag_keys = {{{"lag_ms", &Row::lag_ms}, {"host_ms", &Row::host_ms}}};
 
 template <typename Value>
 struct RunKey : Member<RunInfo, Value> {

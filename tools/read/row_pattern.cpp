@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "read/row_keys.hpp"
@@ -25,23 +26,19 @@ bool always_differs(std::string_view key, std::string_view number) {
 // Limits below zero mirror those above it, or do not matter: digits without a sign are never below zero.
 RowField field_of(Row& row, const RowNumber& number) {
     RowField field{number.begin, number.end, nullptr, nullptr, true};
-    for (const IntegerKey& key : integer_keys)
-        if (key.key == number.key && row.*key.member) {
-            field.integer = &*(row.*key.member);
-            field.max = static_cast<double>(key.most);
-        }
-    const bool is_span = row.type == RowType::span || row.type == RowType::open;
-    for (const DecimalKey& key : decimal_keys)
-        if (key.key == number.key && (key.key == "value" ? row.type == RowType::counter : is_span)) {
-            field.decimal = &(row.*key.member);
+    for_each_member(row_keys, [&](const auto& key) {
+        if (key.key != number.key || !key.is_in(row.type)) return;
+        auto& value = row.*key.member;
+        field.max = static_cast<double>(key.most);
+        if constexpr (std::is_same_v<decltype(value), double&>) {
+            field.decimal = &value;
             field.may_be_negative = key.least < 0;
-            field.max = key.most;
+        } else if constexpr (std::is_same_v<decltype(value), std::optional<double>&>) {
+            if (value) field.decimal = &*value;
+        } else if (value) {
+            field.integer = &*value;
         }
-    for (const LagKey& key : lag_keys)
-        if (key.key == number.key && row.*key.member) {
-            field.decimal = &*(row.*key.member);
-            field.max = limits::max_interval_ms;
-        }
+    });
     return field;
 }
 
