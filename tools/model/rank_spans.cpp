@@ -60,13 +60,17 @@ PartWalk::PartWalk(const PhaseSeries& series, const std::vector<std::size_t>& in
         enter();
 }
 
-// Among the samples from the next one on.
+// From the next one on, twice as far each time: it is rarely far.
 void PartWalk::search_step(std::uint32_t step) {
     const SampleList& samples = series_->samples;
-    next_ += find_first(samples.size() - next_, [&](std::size_t i) {
-        const std::size_t at = next_ + i;
-        return places_[samples[in_order_ == nullptr ? at : in_order_[at]].step_index] < 2 * step + 1;
-    });
+    const std::size_t left = samples.size() - next_;
+    const auto is_before = [&](std::size_t i) {
+        const std::size_t at = in_order_ == nullptr ? next_ + i : in_order_[next_ + i];
+        return places_[samples[at].step_index] < 2 * step + 1;
+    };
+    std::size_t reach = 1;
+    while (reach < left && is_before(reach - 1)) reach *= 2;
+    next_ += find_first(std::min(reach, left), is_before);
     enter();
 }
 
