@@ -72,7 +72,7 @@ class Allocator:
 def test_a_snapshot_is_written_once_beside_the_rank_file_and_a_mark_names_it(files, tmp_path, monkeypatch):
     allocator = Allocator(monkeypatch)
     with cep.Profiler(tmp_path, rank=2, world_size=3, backend="host") as profiler:
-        path = cep.torch.snapshot_on_oom(profiler)
+        path = cep.torch.snapshot_on_oom(profiler=profiler)
         profiler.step(7)
         assert not path.exists()
         allocator.run_out()
@@ -106,8 +106,10 @@ def test_a_snapshot_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch):
 def test_without_cuda_or_with_a_profiler_that_is_off_there_is_no_snapshot(tmp_path, monkeypatch):
     assert cep.torch.snapshot_on_oom(tmp_path) is None
     allocator = Allocator(monkeypatch)
-    assert cep.torch.snapshot_on_oom(cep.Profiler(tmp_path, enable=False)) is None
+    assert cep.torch.snapshot_on_oom(profiler=cep.Profiler(tmp_path, enable=False)) is None
     assert allocator.observers == [] and allocator.history == []
+    with pytest.raises(TypeError, match="directory or a profiler"):
+        cep.torch.snapshot_on_oom()
 
 
 def test_each_phase_of_a_recorded_step_has_its_peak(files, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import os
 import pickle
 import weakref
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, Optional
 
 from .._launcher import own_rank
 from .._options import PathText
@@ -101,30 +101,34 @@ class PhasePeaks:
             torch.cuda.reset_peak_memory_stats(device)
 
 
-def snapshot_on_oom(where: Union[Profiler, PathText], *, history: int = 100_000) -> Optional[Path]:
+def snapshot_on_oom(
+    directory: Optional[PathText] = None, *, profiler: Optional[Profiler] = None, history: int = 100_000
+) -> Optional[Path]:
     """Has PyTorch's snapshot of its memory written when an allocation on a GPU fails, once in this process::
 
-        cep.torch.snapshot_on_oom(prof)     # beside the rank file
+        cep.torch.snapshot_on_oom(profiler=prof)  # beside the rank file
         cep.torch.snapshot_on_oom("output/memory")
 
     The file is ``cuda_memory_rank_<rank>.pickle``, for https://pytorch.org/memory_viz. With a profiler there is also a mark
     ``out_of_memory`` that names it, which ``cep summarize`` shows. The allocation fails as without this.
 
     Args:
-        where: A directory, or a profiler. Where that is off, nothing is changed.
+        directory: Where the file goes. None: the profiler's directory.
+        profiler: The profiler that gets the mark. Where it is off, nothing is changed.
         history: How many allocations PyTorch notes from now on, with the stack of each, which costs a trainer a few
             microseconds for each allocation. 0: the snapshot has what is allocated, and not by whom.
 
     Returns:
         The path that the snapshot gets; None where nothing is changed: without CUDA, or with PyTorch before 2.1.
     """
-    profiler = where if isinstance(where, Profiler) else None
-    if profiler is not None:
-        if not profiler.enabled or profiler.path is None:
-            return None
-        folder, rank = profiler.path.parent, profiler.rank
-    else:
-        folder, rank = Path(os.fspath(where)).absolute(), own_rank()  # type: ignore[arg-type]
+    if profiler is not None and (not profiler.enabled or profiler.path is None):
+        return None
+    rank = own_rank() if profiler is None else profiler.rank
+    if directory is None:
+        if profiler is None or profiler.path is None:
+            raise TypeError("snapshot_on_oom() needs a directory or a profiler")
+        directory = profiler.path.parent
+    folder = Path(os.fspath(directory)).absolute()
     observe = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
     if observe is None or not torch.cuda.is_available():
         return None
