@@ -375,7 +375,7 @@ def test_bubble_of_a_pipeline_beside_what_its_schedule_needs(cep, job):
     for rank in range(stages):
         rows = [run_row(rank, world_size=stages, pp=rank)]
         for step in range(10):
-            begin_ns = START_NS + (step + 1) * 10**9
+            begin_ns = START_NS + (step + 1) * 10**8  # of a step of 100 ms
             rows += [span_row(rank, step, "forward", 10.0, begin_ns + i * 15_000_000, seq=i) for i in range(micro_batches)]
             rows.append(span_row(rank, step, "training_step", 100.0, begin_ns, kind="step", depth=0))
         job.write(rank, rows)

@@ -105,6 +105,39 @@ def test_ranks_are_compared_until_one_stops_recording(answer_of):
     assert answer.evidence[0] == "rank 6 stopped recording after step 49: ranks are compared in the steps until then"
 
 
+def test_work_that_waits_for_communication_inside_of_it_is_told_by_starts_alone(answer_of):
+    """Rows that name neither streams nor how deep they are: peers of a slow rank wait inside of their work."""
+    simulated, answer = answer_of("tensor slow rank", "lean")
+    assert says_truth(simulated, answer) and answer.ranks == [6]
+    _, answer = answer_of("tensor slow link, two groups", "lean")
+    assert answer.ranks == []
+    for name in ("ddp slow rank", "fsdp slow rank"):  # where communication runs beside work
+        simulated, answer = answer_of(name, "lean")
+        assert says_truth(simulated, answer) and answer.ranks == list(simulated.kind.named)
+
+
+def test_that_a_rank_stops_recording_is_no_change_of_the_others(answer_of):
+    _, answer = answer_of("middle rank of a pipeline stops", "flat")
+    assert answer.changes == 0
+
+
+def test_pauses_whose_rows_may_be_lost_cost_at_most_what_they_can(answer_of):
+    simulated, answer = answer_of("pauses of random ranks", "lost", seed=862)
+    assert answer.is_bound and 100 * simulated.saving <= answer.saving + MOST_ERROR
+
+
+def test_long_steps_that_were_not_recorded_are_not_denied(answer_of):
+    _, answer = answer_of("pauses of random ranks, fsdp", "sampled", seed=910)
+    assert "in those that were not recorded" in answer.headline
+
+
+@pytest.mark.parametrize("layout", ["full", "no_coll", "lean", "flat"])
+def test_a_pipeline_that_does_not_name_its_stages_has_a_bubble(answer_of, layout):
+    for name in ("pipeline slow rank", "pipeline slow rank, stages unsaid"):
+        _, answer = answer_of(name, layout)
+        assert len([line for line in answer.evidence if line.startswith("pipeline bubble: ")]) == 1
+
+
 def test_ranks_that_were_not_chosen_may_be_slow(answer_of):
     _, answer = answer_of("slow rank not chosen")
     assert answer.abstained and "among the 8 ranks that were chosen" in answer.headline

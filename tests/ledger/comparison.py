@@ -23,8 +23,8 @@ def run_cep(*arguments):
     return done.stdout
 
 
-def summary_of(folder):
-    return json.loads(run_cep("summarize", "--json", folder))
+def summary_of(folder, *options):
+    return json.loads(run_cep("summarize", "--json", *options, folder))
 
 
 class Comparison:

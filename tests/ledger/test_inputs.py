@@ -4,15 +4,16 @@
 import random
 
 import pytest
-from comparison import run_cep, summary_of
-from shapes import Checkpoints, HiddenLoader, LostRows, Pipeline, RestartsThatCompile, Sampled, WarmUp
+from comparison import Comparison, run_cep, summary_of
+from shapes import (Checkpoints, HiddenLoader, LostRows, Pipeline, Restart, RestartsThatCompile, Sampled, SampledRestart,
+                    WarmUp)
 
 SHAPES = (Checkpoints, HiddenLoader, LostRows, Pipeline, RestartsThatCompile, Sampled, WarmUp)
 
 
-def ledger_of(job):
+def ledger_of(job, *options):
     """Phases that the rows have in another order are listed in another order."""
-    ledger = summary_of(job)["ledger"]
+    ledger = summary_of(job, *options)["ledger"]
     return {**ledger, "phases": sorted(ledger["phases"], key=lambda one: one["name"])}
 
 
@@ -45,3 +46,15 @@ def test_rows_in_another_order_have_the_same_ledger(written):
             lines += [first, *others]
         path.write_text("\n".join(lines) + "\n")
     assert ledger_of(folder) == ledger
+
+
+@pytest.mark.parametrize("shape", [Restart, RestartsThatCompile, SampledRestart], ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_done_again_are_a_piece_of_their_own_whichever_attempts_count(tmp_path, shape, seed):
+    """Two attempts' rows of one step are no step that lasts from the first attempt to the second."""
+    job = shape(seed).make()
+    folder = job.write(tmp_path / "job")
+    ledger = ledger_of(folder, "--attempt", "all")
+    assert Comparison(job, ledger).wrong() == []
+    assert sum(one["ms"] for one in ledger["pieces"] if one["piece"] == "redone") > 0
+    assert ledger == ledger_of(folder)

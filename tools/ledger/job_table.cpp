@@ -75,7 +75,7 @@ class Builder {
     /// What the phases of a rank are for the table and the ledger. Ranks usually have the same.
     struct PhaseMap {
         std::vector<std::size_t> places;  // index into table_.local
-        std::vector<TimeKind> pieces;
+        std::vector<PhaseUse> uses;
         std::vector<std::uint32_t> of_ledger;  // their places in the ledger
     };
     /// How many spans of a local phase each rank has in each step.
@@ -212,7 +212,7 @@ class Builder {
     void find_spans() {
         spans_.reserve(series_.size());
         for (const auto* all_series : series_)
-            spans_.emplace_back(*all_series, steps_, spans_.empty() ? nullptr : &spans_.back());
+            spans_.emplace_back(*all_series, steps_, spans_.empty() ? nullptr : &spans_.back(), Attempts::last);
     }
 
     void map_phases() {
@@ -228,10 +228,32 @@ class Builder {
             const auto found = places_.find(phase.name);
             map->places.push_back(found == places_.end() ? 0 : found->second);
             const bool is_pair = phase.kind == schema::Kind::comm && is_between_two(phase.name);
-            map->pieces.push_back(is_pair ? TimeKind::bubble : piece_of(phase.name, phase.kind));
-            map->of_ledger.push_back(collector_->place_of(phase, map->pieces.back()));
+            map->uses.push_back(is_pair ? PhaseUse{TimeKind::bubble, transfer_ms_of(phase.name)}
+                                        : PhaseUse{piece_of(phase.name, phase.kind)});
+            map->of_ledger.push_back(collector_->place_of(phase, map->uses.back().piece));
         }
         return map;
+    }
+
+    // Of neighbours in a pipeline, one that comes last waits for nobody.
+    double transfer_ms_of(std::string_view pair) {
+        constexpr double transfer_quantile = 0.1;
+        constexpr std::size_t most_samples = 1 << 16;
+        const auto [known, is_new] = transfers_ms_.try_emplace(pair, 0);
+        if (!is_new) return known->second;
+        std::vector<double> durations_ms;
+        std::size_t seen = 0;
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                for (const PhaseSeries& phase : series.phases) {
+                    if (phase.name != pair) continue;
+                    for (const Sample sample : phase.samples) {
+                        if (++seen > most_samples) break;
+                        if (sample.collective == 0) durations_ms.push_back(sample.duration_ms);
+                    }
+                }
+        if (!durations_ms.empty()) known->second = quantile_of(durations_ms, transfer_quantile);
+        return known->second;
     }
 
     void start_ranks() {
@@ -265,7 +287,7 @@ class Builder {
             walk.start(spans_[rank]);
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
                 const PhaseMap& map = *maps_[rank];
-                const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases(), map.pieces);
+                const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases(), map.uses);
                 tile.totals.comm_ms += of_rank.all_comm_ms;
                 tile.totals.matched_ms += of_rank.matched_ms;
                 add_to_table(rank, spans.front().step, of_rank);
@@ -366,10 +388,11 @@ class Builder {
     std::vector<std::int64_t> steps_;      // all of which durations were kept
     std::vector<std::uint32_t> in_table_;  // by step: its place in the table, or nowhere
     std::optional<LedgerCollector> collector_;
-    std::vector<StepBefore> steps_before_;               // by rank of the table
-    std::vector<const std::vector<RunSeries>*> series_;  // by rank of the table
-    std::vector<RankSpans> spans_;                       // by rank of the table
-    std::vector<std::shared_ptr<const PhaseMap>> maps_;  // by rank of the table
+    std::vector<StepBefore> steps_before_;                       // by rank of the table
+    std::vector<const std::vector<RunSeries>*> series_;          // by rank of the table
+    std::vector<RankSpans> spans_;                               // by rank of the table
+    std::vector<std::shared_ptr<const PhaseMap>> maps_;          // by rank of the table
+    std::unordered_map<std::string_view, double> transfers_ms_;  // by phase: of spans that no other rank's belong to
     std::size_t span_count_ = 0;
     std::unordered_map<std::string_view, std::size_t> places_;            // by phase: index into table_.local
     std::size_t folded_place_ = std::numeric_limits<std::size_t>::max();  // of the phases that were not kept

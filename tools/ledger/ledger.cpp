@@ -104,6 +104,7 @@ LedgerBuilder::LedgerBuilder(const std::vector<RankRole>& ranks, std::optional<d
 
 Ledger LedgerBuilder::finish(Ledger&& ledger) {
     std::erase_if(ledger.steps, [](const LedgerStep& step) { return step.recorded == 0; });
+    const bool has_bubbles = has_untimed_pipeline(ledger);
     find_step_times(ledger);
     const std::vector<std::uint32_t> warm_ups = count_warm_ups(ledger);
     double steps = 0;
@@ -113,6 +114,7 @@ Ledger LedgerBuilder::finish(Ledger&& ledger) {
         RankLedger& rank = ledger.ranks[i];
         settle_startup(tally, warm_ups, rank);
         settle_marks(tally, rank);
+        if (has_bubbles) rank.pieces[TimeKind::bubble] += std::exchange(rank.pieces[TimeKind::uncovered], 0);
         rank.iteration_ns = rank.elapsed_ns - sum_of(rank.pieces, no_iteration);
         ledger.elapsed_ns += rank.elapsed_ns;
         ledger.pieces.add(rank.pieces);
@@ -128,6 +130,14 @@ Ledger LedgerBuilder::finish(Ledger&& ledger) {
     ledger.run = throughput_of(ledger, false);
     ledger.steady = throughput_of(ledger, true);
     return std::move(ledger);
+}
+
+// Stages that do not time what they send each other wait for it in no phase.
+bool LedgerBuilder::has_untimed_pipeline(const Ledger& ledger) const {
+    const auto is_of_pair = [](const PhaseLedger& phase) { return phase.piece == TimeKind::bubble; };
+    const auto is_other_stage = [this](const RankRole& rank) { return rank.pp != roles_.front().pp; };
+    return std::any_of(roles_.begin(), roles_.end(), is_other_stage) &&
+           std::none_of(ledger.phases.begin(), ledger.phases.end(), is_of_pair);
 }
 
 void LedgerBuilder::find_step_times(Ledger& ledger) const {

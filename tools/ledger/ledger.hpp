@@ -169,6 +169,7 @@ class LedgerBuilder {
     [[nodiscard]] Ledger finish(Ledger&& ledger);
 
   private:
+    [[nodiscard]] bool has_untimed_pipeline(const Ledger& ledger) const;
     void find_step_times(Ledger& ledger) const;
     [[nodiscard]] std::vector<std::uint32_t> count_warm_ups(const Ledger& ledger) const;
     static void settle_startup(const RankTally& tally, const std::vector<std::uint32_t>& warm_ups, RankLedger& rank);

@@ -20,8 +20,8 @@ std::int64_t nanoseconds(double ms) {
 }  // namespace
 
 const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
-                                      const std::vector<TimeKind>& pieces) {
-    pieces_ = &pieces;
+                                      const std::vector<PhaseUse>& uses) {
+    uses_ = &uses;
     start(phases);
     for (const StepSpan& span : spans) take(span, phases[span.phase]);
     result_.step_span_ms = step_ms_;
@@ -72,12 +72,13 @@ void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
     Item& item = (phase.kind == schema::Kind::comm ? comm_ : local_).emplace_back();
     item.sample = &sample;
     item.phase = span.phase;
-    item.kind = phase.kind != schema::Kind::step              ? phase.kind
-                : (*pieces_)[span.phase] == TimeKind::compute ? schema::Kind::compute
-                                                              : schema::Kind::other;
+    item.kind = phase.kind != schema::Kind::step                  ? phase.kind
+                : (*uses_)[span.phase].piece == TimeKind::compute ? schema::Kind::compute
+                                                                  : schema::Kind::other;
     item.clock = phase.clock;
+    item.blocks = phase.blocks;
     const std::vector<std::string>& others = reading_.of_other_threads;
-    item.is_evaluation = (*pieces_)[span.phase] == TimeKind::evaluation &&
+    item.is_evaluation = (*uses_)[span.phase].piece == TimeKind::evaluation &&
                          std::find(others.begin(), others.end(), phase.name) == others.end();
     if (sample.has_start()) item.interval = {sample.start_ns, sample.start_ns + nanoseconds(sample.duration_ms)};
     if (phase.kind == schema::Kind::comm) find_transfer(item);
@@ -89,12 +90,15 @@ void StepAnalyser::find_transfer(Item& item) {
     const Collective& collective = collectives_[item.sample->collective];
     result_.all_comm_ms += duration_ms;
     item.waiting_end_ns = item.interval.begin_ns;
-    if (collective.ranks == 0) return;
-    const double waited_ms = std::max(0.0, duration_ms - collective.transfer_ms);
-    result_.matched_ms += duration_ms;
+    const bool is_matched = collective.ranks > 0;
+    if (!is_matched && piece_of(item) != TimeKind::bubble) return;
+    const double transfer_ms = is_matched ? collective.transfer_ms : (*uses_)[item.phase].transfer_ms;
+    const double waited_ms = std::max(0.0, duration_ms - transfer_ms);
     item.own_ms = waited_ms;
-    wait_ms_ += waited_ms;
+    if (!is_matched) return;
     item.waiting_end_ns += nanoseconds(waited_ms);
+    result_.matched_ms += duration_ms;
+    wait_ms_ += waited_ms;
     item.is_group = collective.ranks >= least_group;
     only_groups_ &= item.is_group;
     if (item.is_group) group_wait_ms_ += waited_ms;
@@ -162,14 +166,13 @@ void StepAnalyser::by_durations() {
         time.duration_ms += item.sample->duration_ms;
         ++time.spans;
         (item.sample->is_behind_step() ? behind_ms : inside_ms) += item.sample->duration_ms;
-        ms[static_cast<std::size_t>((*pieces_)[item.phase])] += item.sample->duration_ms;
+        ms[static_cast<std::size_t>(piece_of(item))] += item.sample->duration_ms;
     }
     for (const Item& item : comm_) {
         result_.comm_ms += item.sample->duration_ms;
         (item.sample->is_behind_step() ? behind_ms : inside_ms) += item.sample->duration_ms;
         const double waited_ms = item.own_ms;
-        const bool is_between = (*pieces_)[item.phase] == TimeKind::bubble;
-        ms[static_cast<std::size_t>(is_between ? TimeKind::bubble : TimeKind::waiting)] += waited_ms;
+        ms[static_cast<std::size_t>(waiting_of(item))] += waited_ms;
         ms[static_cast<std::size_t>(TimeKind::transfer)] += item.sample->duration_ms - waited_ms;
     }
     const double sum_ms = inside_ms + behind_ms;
@@ -194,10 +197,9 @@ void StepAnalyser::find_exposures(const std::array<double, piece_count>& ms) {
         const double left = static_cast<double>(result_.pieces.ns[i]) / ms[i];
         result_.exposures.push_back({phase, kind, static_cast<std::int64_t>(duration_ms * left)});
     };
-    for (const Item& item : local_) add(item.phase, (*pieces_)[item.phase], item.sample->duration_ms);
+    for (const Item& item : local_) add(item.phase, piece_of(item), item.sample->duration_ms);
     for (const Item& item : comm_) {
-        const bool is_between = (*pieces_)[item.phase] == TimeKind::bubble;
-        add(item.phase, is_between ? TimeKind::bubble : TimeKind::waiting, item.own_ms);
+        add(item.phase, waiting_of(item), item.own_ms);
         add(item.phase, TimeKind::transfer, item.sample->duration_ms - item.own_ms);
     }
 }
@@ -291,7 +293,7 @@ void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_
         if (item.interval.begin_ns > local.interval.end_ns + tolerance_ns) break;
         if (!local.interval.contains(item.interval, tolerance_ns)) continue;
         // By its depth, the thread was in both.
-        const bool nested = item.sample->depth() > local.sample->depth();
+        const bool nested = item.blocks || item.sample->depth() > local.sample->depth();
         const bool beside = nested && item.sample->stream() != local.sample->stream();
         const bool at_end = local.interval.end_ns - item.interval.end_ns <= tolerance_ns;
         if (beside) {
@@ -410,15 +412,14 @@ bool StepAnalyser::is_in_evaluation(const Item& inner) const {
 // Those of compute are there already.
 void StepAnalyser::add_segments() {
     has_evaluation_ = std::any_of(local_.begin(), local_.end(),
-                                  [this](const Item& item) { return (*pieces_)[item.phase] == TimeKind::evaluation; });
+                                  [this](const Item& item) { return piece_of(item) == TimeKind::evaluation; });
     for (const Item& item : local_)
-        if (const TimeKind piece = (*pieces_)[item.phase]; piece != TimeKind::compute)
-            add_segment(item, item.interval, piece);
+        if (const TimeKind piece = piece_of(item); piece != TimeKind::compute) add_segment(item, item.interval, piece);
     for (const Item& item : comm_) {
         if (has_evaluation_ && is_in_evaluation(item)) continue;
-        const bool is_between = (*pieces_)[item.phase] == TimeKind::bubble;
-        add_segment(item, item.waiting(), is_between ? TimeKind::bubble : TimeKind::waiting);
-        add_segment(item, {item.waiting_end_ns, item.interval.end_ns}, TimeKind::transfer);
+        const std::int64_t transfer_ns = item.interval.begin_ns + nanoseconds(item.own_ms);
+        add_segment(item, {item.interval.begin_ns, transfer_ns}, waiting_of(item));
+        add_segment(item, {transfer_ns, item.interval.end_ns}, TimeKind::transfer);
     }
     for (const Item& inner : inner_) add_inner(inner);
 }
@@ -427,12 +428,12 @@ void StepAnalyser::add_segments() {
 void StepAnalyser::add_inner(const Item& inner) {
     const bool is_compute = inner.kind == schema::Kind::compute;
     const bool is_known = is_compute && std::any_of(local_.begin(), local_.end(), [&](const Item& outer) {
-                              return (*pieces_)[outer.phase] == TimeKind::compute &&
+                              return piece_of(outer) == TimeKind::compute &&
                                      outer.sample->depth() < inner.sample->depth() &&
                                      outer.interval.contains(inner.interval, tolerance_ns);
                           });
     if (is_known || (has_evaluation_ && is_in_evaluation(inner))) return;
-    if (!is_compute) return add_segment(inner, inner.interval, (*pieces_)[inner.phase]);
+    if (!is_compute) return add_segment(inner, inner.interval, piece_of(inner));
     const auto first = std::partition_point(comm_.begin(), comm_.end(), [&](const Item& comm) {
         return comm.interval.begin_ns + tolerance_ns < inner.interval.begin_ns;
     });

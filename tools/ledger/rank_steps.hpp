@@ -19,6 +19,12 @@
 
 namespace cep::tool {
 
+/// What a rank's phase is counted as.
+struct PhaseUse {
+    TimeKind piece = TimeKind::other;
+    double transfer_ms = 0;  // between two ranks: what is transfer of a span of which the other's row is not known
+};
+
 /// One local phase in one step: all of its spans that lie side by side. Its own time is without what it waits for:
 /// communication on its own stream that is inside of it; all of the communication that it ends with; and of what its
 /// thread began there on other streams, the waiting, once where it is seen in one collective after the other. Of what
@@ -55,21 +61,22 @@ class StepAnalyser {
     StepAnalyser(const StepReading& reading, const Collectives& collectives)
         : reading_(reading), collectives_(collectives) {}
 
-    /// The spans of one step. `pieces`: by phase. The result is valid until the next call.
+    /// The spans of one step. `uses`: by phase. The result is valid until the next call.
     const RankStep& analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
-                            const std::vector<TimeKind>& pieces);
+                            const std::vector<PhaseUse>& uses);
 
   private:
     /// A span, and what is made of it.
     struct Item {
         Interval interval;
-        std::int64_t waiting_end_ns = 0;  // of a collective: where its transfer begins; its begin if that is not known
-        double own_ms = 0;                // of a local phase; of a collective: its waiting
+        std::int64_t waiting_end_ns = 0;  // of a collective: where its transfer begins; its begin if it is not matched
+        double own_ms = 0;                // of a local phase; of communication: its waiting, for the ledger
         const Sample* sample = nullptr;
         std::uint32_t phase = 0;
         schema::Kind kind = schema::Kind::other;
         Clock clock = Clock::none;
         bool is_group = false;
+        bool blocks = false;         // see PhaseSeries
         bool is_evaluation = false;  // of the trainer's thread, with all that is inside
 
         [[nodiscard]] Interval waiting() const { return {interval.begin_ns, waiting_end_ns}; }
@@ -93,6 +100,11 @@ class StepAnalyser {
     static bool begins_before(const Item& a, const Item& b) {
         if (a.interval.begin_ns != b.interval.begin_ns) return a.interval.begin_ns < b.interval.begin_ns;
         return a.sample->depth() < b.sample->depth();
+    }
+    [[nodiscard]] TimeKind piece_of(const Item& item) const { return (*uses_)[item.phase].piece; }
+    /// Of communication.
+    [[nodiscard]] TimeKind waiting_of(const Item& item) const {
+        return piece_of(item) == TimeKind::bubble ? TimeKind::bubble : TimeKind::waiting;
     }
     static void sort(std::vector<Item>& items);
     void start(const std::vector<RankPhase>& phases);
@@ -123,7 +135,7 @@ class StepAnalyser {
 
     const StepReading& reading_;
     const Collectives& collectives_;
-    const std::vector<TimeKind>* pieces_ = nullptr;  // by phase
+    const std::vector<PhaseUse>* uses_ = nullptr;  // by phase
     RankStep result_;
     bool has_starts_ = true;
     bool has_step_ = false;

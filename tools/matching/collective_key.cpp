@@ -27,6 +27,7 @@ void CollectiveKey::change_group(const Row& row, const RunInfo& run) {
     if (!knows_group_) {
         const Operation operation = operation_of_name(row.name);
         name_hash_ = combine(1, row.name);
+        is_pair_ = operation == Operation::send_recv;
         operation_hash_ =
             operation == Operation::other ? name_hash_ : combine(0, static_cast<std::uint64_t>(operation));
     }

@@ -13,7 +13,8 @@ namespace cep::tool {
 
 /// The keys of the spans of one phase on one rank in one run. Spans of a step that have the same key are one
 /// collective: those with the same process group, operation and `coll`; without `coll`, with the same group, name and
-/// `seq`. Spans of one rank that have neither number have one key, and the n-th of them is the n-th on every rank.
+/// `seq`. Spans of one rank that have neither number have one key, and the n-th of them is the n-th on every rank. Of a
+/// send or receive that names no group, nobody knows which rank has the other end.
 class CollectiveKey {
   public:
     [[nodiscard]] bool is_of_group(const Row& row) const { return knows_group_ && row.group == group_; }
@@ -28,6 +29,8 @@ class CollectiveKey {
         return row.coll ? mix_bits(numbered_ + static_cast<std::uint64_t>(*row.coll))
                         : mix_bits(counted_ + static_cast<std::uint64_t>(row.seq.value_or(0)));
     }
+    /// Whether the key says which collective it is.
+    [[nodiscard]] bool is_known(const Row& row) const { return !is_pair_ || row.coll || !row.group.empty(); }
     /// Whether the group is named by its axis, and the places of the rank say which one it is.
     [[nodiscard]] bool is_placed() const { return is_placed_; }
     [[nodiscard]] static bool is_counted(const Row& row) { return !row.coll && row.seq.value_or(0) == 0; }
@@ -41,6 +44,7 @@ class CollectiveKey {
 
     bool knows_group_ = false;
     bool is_placed_ = false;
+    bool is_pair_ = false;  // a send or receive
     std::string group_;
     std::uint64_t name_hash_ = 0;
     std::uint64_t operation_hash_ = 0;

@@ -134,7 +134,7 @@ class CollectiveNumberer {
         : steps_(steps.size()), threads_(threads), all_(1) {
         for (const auto& [rank, of_rank] : ranks) {
             if (count_comm(of_rank) == 0) continue;
-            spans_.emplace_back(of_rank, steps, spans_.empty() ? nullptr : &spans_.back());
+            spans_.emplace_back(of_rank, steps, spans_.empty() ? nullptr : &spans_.back(), Attempts::all);
         }
     }
 

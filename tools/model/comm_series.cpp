@@ -10,7 +10,7 @@ const CollectiveKey& CommSeries::take(const Row& row, const RunInfo& run, std::u
     if (phases_.size() <= phase) phases_.resize(phase + 1);
     OfPhase& of = phases_[phase];
     const bool is_other_group = of.key.enter_group(row, run);
-    sample.collective = Sample::half_of(of.key.of(row) + attempt_);
+    sample.collective = of.key.is_known(row) ? Sample::half_of(of.key.of(row) + attempt_) : 0;
     if (!keeps_messages_) return of.key;
     if (is_other_group) of.channel = find_channel(row, run, phase, budget);
     message = {of.channel, row.bytes.value_or(0)};

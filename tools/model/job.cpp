@@ -9,6 +9,7 @@
 
 #include "base/say.hpp"
 #include "base/units.hpp"
+#include "model/blocking_comm.hpp"
 #include "model/file_series.hpp"
 #include "model/repeats.hpp"
 #include "model/shared_names.hpp"
@@ -164,6 +165,7 @@ Job load(const InputSet& inputs, const LoadOptions& options) {
 void number_collectives(Job& job, std::size_t threads) {
     std::vector<std::int64_t> steps = all_steps(job.ranks);
     std::erase_if(steps, [&job](std::int64_t step) { return !job.choice.keeps(step); });
+    find_blocking_comm(job.ranks, steps);
     job.collectives = number_collectives(job.ranks, steps, threads);
     if (separate_groups(job, threads)) job.collectives = number_collectives(job.ranks, steps, threads);
 }

@@ -93,7 +93,7 @@ void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank,
     placed.host_is_known = !run.host.empty();
     placed.host = host_of(run.host);
     const RankSpans* const before = spans_.empty() ? nullptr : &spans_.back().spans;
-    spans_.push_back({RankSpans(of_rank, steps_, before), {}, false});
+    spans_.push_back({RankSpans(of_rank, steps_, before, Attempts::last), {}, false});
     for (const RunSeries& series : of_rank)
         for (const PhaseSeries& phase : series.phases) add_part(spans_.back(), phase, step_phase);
 }
@@ -194,7 +194,7 @@ TimedRow JobRows::row_of(const SpansOfRank& rank, const PhaseSeries& phase, std:
     const bool is_comm = name != step_name && names_[name].is_comm();
     auto stream = static_cast<std::uint16_t>(sample.stream());
     if (phase.clock == Clock::host && stream == 0) stream = host_stream;
-    if (!rank.has_streams && is_comm) stream = unnamed_comm_stream;
+    if (!rank.has_streams && is_comm && !phase.blocks) stream = unnamed_comm_stream;
     return {start_ms,
             start_ms + sample.duration_ms,
             sample.collective,

@@ -53,6 +53,7 @@ struct PhaseSeries {
     bool may_repeat = false;            // its steps went back, or a row looked like the one before it
     bool is_counted = false;            // of communication: some row says no number of its own
     bool may_share_name = false;        // of communication: in some row no place of the rank says which group it is
+    bool blocks = false;                // of communication: the work that it is inside of waits, see blocking_comm.hpp
 
     [[nodiscard]] bool has_all_steps() const { return of_all_steps.count == 0; }
     /// Leaves some samples, and returns how many are gone. Asks once for each, in their order.
@@ -106,7 +107,8 @@ struct RunSeries {
     std::vector<PhaseSeries> phases;
     StatsRow stats;
     bool has_stats = false;
-    Interval superseded{INT64_MAX, INT64_MIN};  // of the spans that a later attempt did again; empty for none
+    std::vector<bool> is_superseded;            // by index of its steps: a later attempt did it again; empty if none
+    Interval superseded{INT64_MAX, INT64_MIN};  // of the spans of these; empty for none
     std::optional<StrideChange> stride;         // from the user's to that of the last change
     std::vector<CounterSeries> counters;        // sealed: by name
     std::shared_ptr<CommSeries> comm;           // of all copies; sealed: nothing, unless messages are kept

@@ -29,7 +29,7 @@ std::size_t find_first(std::size_t count, IsBefore is_before) {
 
 bool have_same_phases(const std::vector<RunSeries>& a, const std::vector<RunSeries>& b) {
     const auto are_same = [](const PhaseSeries& x, const PhaseSeries& y) {
-        return x.name == y.name && x.kind == y.kind && x.clock == y.clock;
+        return x.name == y.name && x.kind == y.kind && x.clock == y.clock && x.blocks == y.blocks;
     };
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [are_same](const RunSeries& x, const RunSeries& y) {
         return std::equal(x.phases.begin(), x.phases.end(), y.phases.begin(), y.phases.end(), are_same);
@@ -39,14 +39,15 @@ bool have_same_phases(const std::vector<RunSeries>& a, const std::vector<RunSeri
 }  // namespace
 
 // In both, steps usually ascend.
-StepPlaces::StepPlaces(const std::vector<std::int64_t>& series_steps, const std::vector<std::int64_t>& table_steps)
-    : steps(&series_steps), ascend(std::is_sorted(series_steps.begin(), series_steps.end())) {
-    of_step.reserve(series_steps.size());
+StepPlaces::StepPlaces(const RunSeries& of, const std::vector<std::int64_t>& table_steps, Attempts attempts)
+    : series(&of), ascend(std::is_sorted(of.steps.begin(), of.steps.end())) {
+    of_step.reserve(of.steps.size());
     auto at = table_steps.begin();
-    for (const std::int64_t step : series_steps) {
+    for (const std::int64_t step : of.steps) {
         if (at == table_steps.end() || *at != step) at = std::lower_bound(table_steps.begin(), table_steps.end(), step);
         const bool found = at != table_steps.end() && *at == step;
-        of_step.push_back(2 * static_cast<std::uint32_t>(at - table_steps.begin()) + found);
+        const bool counts = attempts == Attempts::all || of.is_superseded.empty() || !of.is_superseded[of_step.size()];
+        of_step.push_back(2 * static_cast<std::uint32_t>(at - table_steps.begin()) + (found && counts));
         if (found) ++at;
     }
 }
@@ -97,15 +98,16 @@ RankPhases::RankPhases(const std::vector<RunSeries>& all_series) {
 }
 
 RankSpans::RankSpans(const std::vector<RunSeries>& all_series, const std::vector<std::int64_t>& table_steps,
-                     const RankSpans* before)
+                     const RankSpans* before, Attempts attempts)
     : all_series_(&all_series) {
     const bool same_phases = before != nullptr && have_same_phases(*before->all_series_, all_series);
     phases_ = same_phases ? before->phases_ : std::make_shared<const RankPhases>(all_series);
     for (const RunSeries& series : all_series) {
         const bool has_before = before != nullptr && places_.size() < before->places_.size();
         std::shared_ptr<const StepPlaces> same = has_before ? before->places_[places_.size()] : nullptr;
-        if (same == nullptr || *same->steps != series.steps.all())
-            same = std::make_shared<const StepPlaces>(series.steps.all(), table_steps);
+        if (same == nullptr || same->series->steps != series.steps ||
+            same->series->is_superseded != series.is_superseded)
+            same = std::make_shared<const StepPlaces>(series, table_steps, attempts);
         places_.push_back(std::move(same));
     }
     sort_disordered();

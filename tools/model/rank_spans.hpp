@@ -34,11 +34,13 @@ struct StepSpan {
 
 /// A phase of one rank, from all of its series.
 struct RankPhase {
-    explicit RankPhase(const PhaseSeries& series) : name(series.name), kind(series.kind), clock(series.clock) {}
+    explicit RankPhase(const PhaseSeries& series)
+        : name(series.name), kind(series.kind), clock(series.clock), blocks(series.blocks) {}
 
     std::string_view name;
     schema::Kind kind;
     Clock clock;
+    bool blocks;
 };
 
 /// The phases of a rank. Ranks usually have the same.
@@ -49,14 +51,17 @@ struct RankPhases {
     std::vector<std::vector<std::uint32_t>> of_series;  // by series, then by its phase: index into all
 };
 
+/// Of steps that several attempts did: whether all count, or the last one.
+enum class Attempts : std::uint8_t { all, last };
+
 /// Where the steps of a series are in the table. Ranks usually have the same.
 struct StepPlaces {
-    StepPlaces(const std::vector<std::int64_t>& series_steps, const std::vector<std::int64_t>& table_steps);
+    StepPlaces(const RunSeries& series, const std::vector<std::int64_t>& table_steps, Attempts attempts);
 
-    const std::vector<std::int64_t>* steps;
+    const RunSeries* series;
     bool ascend;
     /// By index of the step in its series: twice the place of the first step of the table that is not before it, plus 1
-    /// if it is the step.
+    /// if it is the step and counts.
     std::vector<std::uint32_t> of_step;
 };
 
@@ -107,7 +112,7 @@ class RankSpans {
   public:
     /// What is the same as in `before`, if that is not null, is shared with it.
     RankSpans(const std::vector<RunSeries>& all_series, const std::vector<std::int64_t>& table_steps,
-              const RankSpans* before);
+              const RankSpans* before, Attempts attempts);
 
     [[nodiscard]] const std::vector<RankPhase>& phases() const { return phases_->all; }
     [[nodiscard]] bool shares_phases_with(const RankSpans& other) const { return phases_ == other.phases_; }

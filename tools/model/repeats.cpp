@@ -46,16 +46,20 @@ std::uint64_t remove_samples(PhaseSeries& phase, IsGone is_gone) {
     return phase.has_all_steps() ? removed : 0;
 }
 
-void remove_superseded(RunSeries& series, std::size_t run, const LastRuns& last, RepeatCounts& counts) {
-    std::vector<bool> superseded(series.steps.size());
-    for (std::size_t i = 0; i < superseded.size(); ++i) superseded[i] = last.at(series.steps[i]) != run;
-    const bool any = std::find(superseded.begin(), superseded.end(), true) != superseded.end();
-    if (!any) return;
+void mark_superseded(RunSeries& series, std::size_t run, const LastRuns& last) {
+    std::vector<bool> is_superseded(series.steps.size());
+    for (std::size_t i = 0; i < is_superseded.size(); ++i) is_superseded[i] = last.at(series.steps[i]) != run;
+    if (std::find(is_superseded.begin(), is_superseded.end(), true) == is_superseded.end()) return;
+    for (const PhaseSeries& phase : series.phases)
+        for (const Sample sample : phase.samples)
+            if (is_superseded[sample.step_index] && sample.has_start()) series.superseded.include(sample.interval());
+    series.is_superseded = std::move(is_superseded);
+}
+
+void remove_superseded(RunSeries& series, RepeatCounts& counts) {
     for (PhaseSeries& phase : series.phases) {
-        counts.superseded_rows += remove_samples(phase, [&](const Sample& sample) {
-            if (superseded[sample.step_index] && sample.has_start()) series.superseded.include(sample.interval());
-            return superseded[sample.step_index];
-        });
+        counts.superseded_rows +=
+            remove_samples(phase, [&](const Sample& sample) { return series.is_superseded[sample.step_index]; });
         counts.unresolved |= !phase.has_all_steps();
     }
 }
@@ -89,9 +93,12 @@ RepeatCounts remove_repeats(std::vector<RunSeries>& all_series, bool last_attemp
     RepeatCounts counts;
     order_series(all_series);
     const std::vector<std::size_t> runs = number_runs(all_series);
-    if (all_series.size() > 1 && last_attempt_only) {
+    if (all_series.size() > 1) {
         const LastRuns last = find_last_runs(all_series, runs);
-        for (std::size_t i = 0; i < all_series.size(); ++i) remove_superseded(all_series[i], runs[i], last, counts);
+        for (std::size_t i = 0; i < all_series.size(); ++i) {
+            mark_superseded(all_series[i], runs[i], last);
+            if (last_attempt_only && !all_series[i].is_superseded.empty()) remove_superseded(all_series[i], counts);
+        }
     }
     for (std::size_t first = 0; first < all_series.size();) {
         std::vector<RunSeries*> same;

@@ -16,8 +16,8 @@ struct RepeatCounts {
     bool unresolved = false;            // rows in totals of all steps could not be removed
 };
 
-/// Leaves each measurement of one rank in `all_series` once. Of a step that several attempts recorded, the last
-/// attempt's rows stay if `last_attempt_only`. Rows that belong to no run row are never taken for duplicates.
+/// Leaves each measurement of one rank in `all_series` once, and marks the steps that a later attempt did again. Their
+/// rows go if `last_attempt_only`. Rows that belong to no run row are never taken for duplicates.
 /// Puts the series into the order of order_series().
 RepeatCounts remove_repeats(std::vector<RunSeries>& all_series, bool last_attempt_only);
 

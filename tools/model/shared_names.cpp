@@ -16,6 +16,7 @@
 #include "base/hash.hpp"
 #include "model/comm_rows.hpp"
 #include "model/job_rows.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::tool {
 namespace {
@@ -27,13 +28,15 @@ constexpr double least_match_ms = 0.05;  // between the ends of one collective o
 /// then these are told apart by the places of their ranks in the layout. Phases and ranks are those of JobRows.
 class GroupRules {
   public:
-    [[nodiscard]] bool empty() const { return coordinates_.empty() && partners_.empty(); }
+    [[nodiscard]] bool empty() const { return coordinates_.empty() && partners_.empty() && teams_.empty(); }
     /// The key of a collective that has a number.
     [[nodiscard]] std::uint32_t key_of(const TimedRow& row, std::uint32_t rank, const RankPlace& place) const {
         std::uint64_t key = row.collective;
         if (const auto found = partners_.find(half(row.name, row.seq, rank)); found != partners_.end())
             return Sample::half_of(mix_bits(
                 key ^ mix_bits(std::uint64_t{std::min(rank, found->second)} << 32 | std::max(rank, found->second))));
+        if (const auto found = teams_.find(row.name); found != teams_.end())
+            return Sample::half_of(mix_bits(key * 31 + found->second[rank] + 1));
         const auto known = coordinates_.find({row.name, row.stream});
         if (known == coordinates_.end()) return row.collective;
         for (std::size_t i = 0; i < place.size(); ++i)
@@ -49,6 +52,8 @@ class GroupRules {
     void pair_up(std::uint16_t name, std::uint32_t seq, std::uint32_t rank, std::uint32_t partner) {
         partners_[half(name, seq, rank)] = partner;
     }
+    /// By rank: which of the groups of a phase it is in.
+    void make_teams(std::uint16_t name, std::vector<std::uint32_t> teams) { teams_[name] = std::move(teams); }
     /// On any stream.
     [[nodiscard]] std::uint8_t coordinates_of(std::uint16_t name) const {
         std::uint8_t all = 0;
@@ -64,6 +69,7 @@ class GroupRules {
 
     std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint8_t> coordinates_;  // by name and stream
     std::unordered_map<std::uint64_t, std::uint32_t> partners_;
+    std::map<std::uint16_t, std::vector<std::uint32_t>> teams_;
 };
 
 /// Which members of a collective are compared: those of one host, if asked for, and of the same coordinates.
@@ -234,6 +240,57 @@ GroupRules find_rules(const JobRows& job, std::size_t threads) {
     return rules;
 }
 
+/// By rank, of collectives that all have: the first rank with which it ends, however far their clocks are apart, as
+/// those of one group do.
+std::vector<std::uint32_t> leaders_of(const std::vector<Members>& collectives, std::size_t ranks) {
+    std::vector<std::uint32_t> leaders(ranks);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        leaders[rank] = rank;
+        for (std::uint32_t leader = 0; leader < rank && leaders[rank] == rank; ++leader) {
+            if (leaders[leader] != leader) continue;
+            std::vector<double> apart_ms;
+            for (const Members& members : collectives)  // of all ranks, ascending
+                apart_ms.push_back(members[rank].end_ms - members[leader].end_ms);
+            if (robust_deviation(apart_ms) <= least_match_ms) leaders[rank] = leader;
+        }
+    }
+    return leaders;
+}
+
+/// Where no place of a rank says which groups there are: those whose collectives end together. They are of one size.
+GroupRules find_teams(const JobRows& job, std::size_t threads) {
+    constexpr std::size_t most_ranks = 1'024;  // each is compared with the first of every group
+    constexpr std::size_t least_collectives = 30;
+    GroupRules rules;
+    const std::size_t ranks = job.ranks().size();
+    if (ranks > most_ranks) return rules;
+    std::map<std::uint16_t, std::vector<Members>> by_name;
+    for (const StepRows& step : read_sample(job, sampled_rows, threads)) {
+        const std::vector<CommRow> rows = comm_rows(step);
+        for_each_collective(rows, [&](std::span<const CommRow> members) {
+            const bool is_of_all = members.size() == ranks && members.back().rank + 1 == ranks;
+            if (is_of_all) by_name[members.front().name].emplace_back(members.begin(), members.end());
+        });
+    }
+    for (const auto& [name, collectives] : by_name) {
+        if (collectives.size() < least_collectives) continue;
+        std::vector<std::uint32_t> leaders = leaders_of(collectives, ranks);
+        std::map<std::uint32_t, std::size_t> sizes;
+        for (const std::uint32_t leader : leaders) ++sizes[leader];
+        const std::size_t size = sizes.begin()->second;
+        const bool is_even = std::all_of(sizes.begin(), sizes.end(), [&](const auto& of) { return of.second == size; });
+        if (sizes.size() > 1 && size > 1 && is_even) rules.make_teams(name, std::move(leaders));
+    }
+    return rules;
+}
+
+bool any_blocks(const RankSeries& ranks) {
+    for (const SeriesOfRank& of : all_series(ranks))
+        for (const PhaseSeries& phase : of.series->phases)
+            if (phase.blocks) return true;
+    return false;
+}
+
 bool may_share_names(const RankSeries& ranks) {
     for (const SeriesOfRank& of : all_series(ranks))
         for (const PhaseSeries& phase : of.series->phases)
@@ -271,10 +328,13 @@ void name_groups(const GroupRules& rules, const JobRows& rows, RankSeries& ranks
 
 bool separate_groups(Job& job, std::size_t threads) {
     if (job.ranks.size() <= 2 || job.collectives.size() <= 1) return false;
-    if (!may_share_names(job.ranks) || !have_different_places(job.ranks)) return false;
+    if (!may_share_names(job.ranks)) return false;
+    // Work waits for communication inside of it under tensor parallelism, of which there are several groups.
+    const bool has_places = have_different_places(job.ranks);
+    if (!has_places && !any_blocks(job.ranks)) return false;
     const JobRows rows(job);
     if (!rows.reason().empty()) return false;
-    const GroupRules rules = find_rules(rows, threads);
+    const GroupRules rules = has_places ? find_rules(rows, threads) : find_teams(rows, threads);
     if (rules.empty()) return false;
     rows.renumber(
         [&](const TimedRow& row, std::uint32_t rank) { return rules.key_of(row, rank, rows.ranks()[rank].place); });

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "replay/replay.hpp"
-#include "replay/replayer.hpp"
-#include "replay/typical_work.hpp"
+#include "replay/replayed_steps.hpp"
 
 namespace cep::tool {
 
@@ -26,8 +25,8 @@ class JobReplay {
     [[nodiscard]] const JobRows& rows() const { return rows_; }
     [[nodiscard]] std::span<const StepGraph> graphs() const { return graphs_; }
     [[nodiscard]] const JobModel& model() const { return *model_; }
-    [[nodiscard]] const TypicalWork& typical() const { return *typical_; }
     [[nodiscard]] const Replayer& replayer() const { return *replayer_; }
+    [[nodiscard]] ReplayedSteps steps() const { return {graphs_, *model_, *typical_, *replayer_}; }
 
   private:
     JobRows rows_;

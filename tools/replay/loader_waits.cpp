@@ -17,9 +17,7 @@ constexpr double least_excess_share = 0.02;  // of a step, as of a straggler
 
 class LoaderSearch {
   public:
-    LoaderSearch(std::span<const StepGraph> graphs, const JobModel& model) : graphs_(graphs), model_(model) {
-        number_steps();
-    }
+    explicit LoaderSearch(const ReplayedSteps& steps) : graphs_(steps.graphs), model_(steps.model) { number_steps(); }
 
     std::optional<SpecialCause> find() {
         std::optional<SpecialCause> longest;
@@ -83,12 +81,11 @@ class LoaderSearch {
         for (std::size_t i = 0; i < graphs_.size(); ++i)
             if (numbers_[i] % period.length == period.place && waits_ms[i] > period.usual)
                 factors->emplace(graphs_[i].step, period.usual / waits_ms[i]);
-        return {[this_model = &model_, name, factors](const StepGraph& graph, std::span<float> own_ms) {
-            const auto factor = factors->find(graph.step);
-            if (factor == factors->end()) return;
-            for (std::size_t node = 0; node < own_ms.size(); ++node)
-                if (is_of(*this_model, graph, node, name)) own_ms[node] *= static_cast<float>(factor->second);
-        }};
+        return with_work([&model = model_, name, factors](const StepGraph& graph, std::size_t node) {
+            const auto factor = is_of(model, graph, node, name) ? factors->find(graph.step) : factors->end();
+            return factor == factors->end() ? graph.own_ms[node]
+                                            : graph.own_ms[node] * static_cast<float>(factor->second);
+        });
     }
 
     std::span<const StepGraph> graphs_;
@@ -99,8 +96,8 @@ class LoaderSearch {
 
 }  // namespace
 
-std::optional<SpecialCause> find_loader_waits(std::span<const StepGraph> graphs, const JobModel& model) {
-    return LoaderSearch(graphs, model).find();
+std::optional<SpecialCause> find_loader_waits(const ReplayedSteps& steps) {
+    return LoaderSearch(steps).find();
 }
 
 }  // namespace cep::tool

@@ -71,7 +71,7 @@ Scenario PeerWork::without(const std::vector<std::uint32_t>& ranks, std::vector<
             // What nobody else does in the step is left of a stage; else it is more than the others have to do.
             if (!of->empty())
                 own_ms[node] = static_cast<float>(median_of(*of));
-            else if (in_role == 0 && !model_.roles.are_stages)
+            else if (in_role == 0 && !model_.roles.are_stages())
                 own_ms[node] = 0;
         }
     };

@@ -50,9 +50,9 @@ struct Replay {
     double observed_ms = 0;     // mean time of a step
     double replayed_ms = 0;     // the same, with the durations as they were
     double error = 0;           // replayed / observed - 1
+    double hidden = 0;          // of the steps, that lost rows may have covered
     double coverage = 0;        // of the rows of all ranks, those that the graphs hold
     double row_coverage = 0;    // of the rows of the ranks that were recorded
-    bool has_delays = true;     // it needs time that no row covers to take as long as was observed
     double unseen_ms = 0;       // of a step, that may be waiting for ranks that were not recorded: all transfers
     double matched = 0;         // of the communication of several ranks, that whose other ends are known
     std::size_t steps = 0;      // that were replayed
@@ -64,9 +64,9 @@ struct Replay {
     double slowest_stage_share = 0;  // of the loss, that of one stage (M_S)
     bool stages_are_inferred = false;
     std::size_t stages = 1;
-    std::size_t ranks_a_stage = 0;  // of the smallest
-    double saving = 0;              // of the time of the steps, without all stragglers and groups that cost enough
-    bool any_loaded = false;        // ranks were slow because they have more of the work that is to be spread evenly
+    std::size_t pipeline_length = 1;  // stages, as far as run rows or who waits for whom say
+    double saving = 0;                // of the time of the steps, without all stragglers and groups that cost enough
+    bool any_loaded = false;          // ranks were slow because they have more of the work that is to be spread evenly
     /// By step: what all stragglers and groups cost it, whether that is much or little.
     std::vector<std::pair<std::int64_t, double>> costs_ms;
 };

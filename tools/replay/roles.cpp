@@ -73,7 +73,7 @@ class RoleFinder {
         const std::vector<Signature> sorted = each_once(signatures);
         Roles roles;
         roles.are_inferred = true;
-        roles.are_stages = sorted.back().first > 0;
+        roles.pipeline_length = static_cast<std::size_t>(sorted.back().first) + 1;
         for (const Signature& signature : signatures) add_rank(roles, sorted, signature);
         for (std::size_t i = 0; i < sorted.size(); ++i) roles.stages.push_back(static_cast<std::int64_t>(i));
         return roles;
@@ -157,6 +157,7 @@ Roles find_roles(std::span<const StepRows> steps, const JobRows& job, double tol
     Roles roles;
     for (const PlacedRank& rank : ranks) roles.stages.push_back(*rank.place[0]);
     roles.stages = each_once(std::move(roles.stages));
+    roles.pipeline_length = roles.stages.size();
     for (const PlacedRank& rank : ranks) add_rank(roles, roles.stages, *rank.place[0]);
     return roles;
 }

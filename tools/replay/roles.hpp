@@ -16,9 +16,10 @@ struct Roles {
     std::vector<std::vector<std::uint32_t>> members;  // by role: its ranks, ascending
     std::vector<std::int64_t> stages;                 // by role: the pipeline stage, or the role's number
     bool are_inferred = false;
-    bool are_stages = true;  // of a pipeline; else ranks that do other work than others
+    std::size_t pipeline_length = 1;  // stages; 1: roles are ranks that do other work than others
 
     [[nodiscard]] std::size_t count() const { return stages.size(); }
+    [[nodiscard]] bool are_stages() const { return pipeline_length > 1; }
 };
 
 /// The pipeline stages, where run rows give them. Else stages follow from who waits for whom first in a step.

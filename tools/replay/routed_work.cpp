@@ -9,16 +9,22 @@
 namespace cep::tool {
 namespace {
 
-/// Of one piece in one step: the sum over the ranks, and on how many.
-using StepSums = std::map<std::uint32_t, std::pair<double, std::size_t>>;
+struct StepSum {
+    double ms = 0;
+    double ranks = 0;
+
+    [[nodiscard]] double mean_ms() const { return ms / ranks; }
+};
+/// Of one step, by key.
+using StepSums = std::map<std::uint32_t, StepSum>;
 
 StepSums sums_of(const StepGraph& graph, const std::vector<bool>& is_routed) {
     StepSums sums;
     for (std::size_t node = 0; node < graph.size(); ++node)
         if (is_routed[graph.keys[node]]) {
-            auto& [sum_ms, count] = sums[graph.keys[node]];
-            sum_ms += static_cast<double>(graph.own_ms[node]);
-            ++count;
+            StepSum& sum = sums[graph.keys[node]];
+            sum.ms += static_cast<double>(graph.own_ms[node]);
+            ++sum.ranks;
         }
     return sums;
 }
@@ -51,39 +57,35 @@ std::vector<bool> find_routed_keys(const JobModel& model) {
     return is_routed;
 }
 
-std::optional<SpecialCause> find_routed_work(std::span<const StepGraph> graphs, const JobModel& model,
-                                             const std::vector<bool>& is_routed) {
+std::optional<SpecialCause> find_routed_work(const ReplayedSteps& steps, const std::vector<bool>& is_routed) {
     if (std::find(is_routed.begin(), is_routed.end(), true) == is_routed.end()) return std::nullopt;
-    std::map<std::uint16_t, double> excess_ms;  // by phase
-    std::vector<double> of_rank_ms(model.rows->ranks().size());
+    PhaseSums excess_ms;
+    std::vector<double> of_rank_ms(steps.ranks());
     double all_ms = 0;
-    for (const StepGraph& graph : graphs) {
+    for (const StepGraph& graph : steps.graphs) {
         const StepSums sums = sums_of(graph, is_routed);
         for (std::size_t node = 0; node < graph.size(); ++node) {
-            if (!is_routed[graph.keys[node]]) continue;
-            const auto& [sum_ms, count] = sums.at(graph.keys[node]);
+            const std::uint32_t key = graph.keys[node];
+            if (!is_routed[key]) continue;
             const auto own_ms = static_cast<double>(graph.own_ms[node]);
-            excess_ms[model.keys[graph.keys[node]].name] += std::max(0.0, own_ms - sum_ms / static_cast<double>(count));
+            excess_ms[steps.model.keys[key].name] += std::max(0.0, own_ms - sums.at(key).mean_ms());
             of_rank_ms[graph.ranks[node]] += own_ms;
             all_ms += own_ms;
         }
     }
-    const auto by_value = [](const auto& a, const auto& b) { return a.second < b.second; };
+    if (excess_ms.empty()) return std::nullopt;
     Finding cause{.kind = FindingKind::routing};
-    const auto most = std::max_element(excess_ms.begin(), excess_ms.end(), by_value);
-    if (most == excess_ms.end()) return std::nullopt;
-    cause.phase = std::string(model.rows->names()[most->first].name);
+    cause.phase = steps.largest_phase(excess_ms);
     const auto busiest = std::max_element(of_rank_ms.begin(), of_rank_ms.end());
-    cause.ranks = {model.rows->ranks()[static_cast<std::size_t>(busiest - of_rank_ms.begin())].rank};
-    const double per_step = static_cast<double>(std::max<std::size_t>(1, graphs.size()));
-    cause.slow_ms = *busiest / per_step;
-    cause.usual_ms = all_ms / per_step / static_cast<double>(of_rank_ms.size());
+    cause.ranks = {steps.model.rows->ranks()[static_cast<std::size_t>(busiest - of_rank_ms.begin())].rank};
+    const auto count = static_cast<double>(steps.graphs.size());
+    cause.slow_ms = *busiest / count;
+    cause.usual_ms = all_ms / count / static_cast<double>(of_rank_ms.size());
     return SpecialCause{std::move(cause), {[is_routed](const StepGraph& graph, std::span<float> own_ms) {
                             const StepSums sums = sums_of(graph, is_routed);
                             for (std::size_t node = 0; node < own_ms.size(); ++node)
                                 if (const auto sum = sums.find(graph.keys[node]); sum != sums.end())
-                                    own_ms[node] =
-                                        static_cast<float>(sum->second.first / static_cast<double>(sum->second.second));
+                                    own_ms[node] = static_cast<float>(sum->second.mean_ms());
                         }}};
 }
 

@@ -22,7 +22,7 @@ constexpr std::size_t most_transfers = 1'000;  // of a group that are looked at
 
 class LinkSearch {
   public:
-    LinkSearch(std::span<const StepGraph> graphs, const JobModel& model) : graphs_(graphs), model_(model) {}
+    explicit LinkSearch(const ReplayedSteps& steps) : graphs_(steps.graphs), model_(steps.model) {}
 
     std::optional<SpecialCause> find() {
         find_transfers();
@@ -47,13 +47,12 @@ class LinkSearch {
         }
         if (!(most_lost_ms > 0)) return std::nullopt;
         add_members(is_slow, slow);
-        const auto without = [this_model = &model_, usual_ms](const StepGraph& graph, std::span<float> own_ms) {
-            for (std::size_t node = 0; node < own_ms.size(); ++node) {
-                const std::uint32_t number = number_of(*this_model, graph, node);
-                if (number < usual_ms->size()) own_ms[node] = std::min(own_ms[node], (*usual_ms)[number]);
-            }
-        };
-        return SpecialCause{std::move(slow), {without}};
+        return SpecialCause{std::move(slow),
+                            with_work([&model = model_, usual_ms](const StepGraph& graph, std::size_t node) {
+                                const std::uint32_t number = number_of(model, graph, node);
+                                return number < usual_ms->size() ? std::min(graph.own_ms[node], (*usual_ms)[number])
+                                                                 : graph.own_ms[node];
+                            })};
     }
 
   private:
@@ -136,8 +135,8 @@ class LinkSearch {
 
 }  // namespace
 
-std::optional<SpecialCause> find_slow_links(std::span<const StepGraph> graphs, const JobModel& model) {
-    return LinkSearch(graphs, model).find();
+std::optional<SpecialCause> find_slow_links(const ReplayedSteps& steps) {
+    return LinkSearch(steps).find();
 }
 
 }  // namespace cep::tool

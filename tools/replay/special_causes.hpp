@@ -4,11 +4,10 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "replay/replay.hpp"
-#include "replay/replayer.hpp"
+#include "replay/finding.hpp"
+#include "replay/replayed_steps.hpp"
 
 namespace cep::tool {
 
@@ -20,20 +19,25 @@ struct SpecialCause {
 /// Groups of ranks whose transfers take longer than the same transfers of other groups. A transfer is what all ranks of
 /// a collective spend in it together: from the last start to the first end. Compared are groups of one size in the same
 /// phase and place of the step. Where most groups would be slow, none is.
-[[nodiscard]] std::optional<SpecialCause> find_slow_links(std::span<const StepGraph> graphs, const JobModel& model);
+[[nodiscard]] std::optional<SpecialCause> find_slow_links(const ReplayedSteps& steps);
 
 /// A phase of kind data that is long in every n-th step on all ranks, as its buffer of batches is empty then. Of
 /// several phases, the one that waits longest.
-[[nodiscard]] std::optional<SpecialCause> find_loader_waits(std::span<const StepGraph> graphs, const JobModel& model);
+[[nodiscard]] std::optional<SpecialCause> find_loader_waits(const ReplayedSteps& steps);
 
 /// By key: whether it is work that ranks send each other, as tokens to experts: it is between an all-to-all that takes
 /// it there and one that brings it back.
 [[nodiscard]] std::vector<bool> find_routed_keys(const JobModel& model);
 /// That work as it is, against the same work spread evenly over the ranks.
-[[nodiscard]] std::optional<SpecialCause> find_routed_work(std::span<const StepGraph> graphs, const JobModel& model,
+[[nodiscard]] std::optional<SpecialCause> find_routed_work(const ReplayedSteps& steps,
                                                            const std::vector<bool>& is_routed);
 
 /// Work that takes much longer than usual now and then, on any rank.
-[[nodiscard]] std::optional<SpecialCause> find_pauses(std::span<const StepGraph> graphs, const JobModel& model);
+[[nodiscard]] std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps);
+
+/// The correlation between the two phases with the most local work: of the same place in the same step of a rank, after
+/// what the rank, the step and the place explain. Work that depends on the data makes both phases of a micro-batch
+/// longer; jitter does not know micro-batches. The larger r² of single places and of sums over a step.
+[[nodiscard]] double data_correlation(const ReplayedSteps& steps);
 
 }  // namespace cep::tool

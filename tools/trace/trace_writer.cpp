@@ -259,6 +259,7 @@ TraceWriter::Flow& TraceWriter::flow_of(const Row& row, std::uint32_t attempt) {
     of_row.enter_group(row, rank != facts_.ranks.end() ? rank->second : unknown);
     std::uint64_t key = of_row.of(row);
     key = mix_bits(mix_bits(key + static_cast<std::uint64_t>(*row.step)) + attempt);
+    if (!of_row.is_known(row)) key = mix_bits(key + static_cast<std::uint64_t>(*row.rank));
     if (!CollectiveKey::is_counted(row)) return flows_[key];
     const std::uint64_t of_rank = mix_bits(key + static_cast<std::uint64_t>(*row.rank));
     return flows_[CollectiveKey::nth(key, spans_of_key_[of_rank]++)];

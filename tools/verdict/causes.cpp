@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "verdict/slow_rank_text.hpp"
 #include "verdict/straggler.hpp"
 
 namespace cep::tool {
 namespace {
 
-constexpr double least_slowdown = 1.03;      // of what is worth a headline
-constexpr std::size_t most_named_ranks = 4;  // ranges of them
+constexpr double least_slowdown = 1.03;  // of what is worth a headline
 constexpr std::size_t most_described = 3;
 constexpr double errors_of_doubt = 3;  // of a replay that is not exact
 constexpr double least_share = 0.1;    // of what an even job would gain
@@ -47,10 +47,7 @@ std::string describe_error(double error) {
 }
 
 std::string ranks_of(const Finding& cause) {
-    const std::string name = cause.hosts.empty() ? "" : cause.hosts.front();
-    if (cause.kind == FindingKind::host) return "host " + name;
-    const std::string host = name.empty() ? "" : " (" + name + ")";
-    return (cause.ranks.size() == 1 ? "rank " : "ranks ") + format_ranges(cause.ranks, most_named_ranks) + host;
+    return cause.kind == FindingKind::host ? "host " + cause.hosts.front() : name_of(cause.ranks, cause.hosts);
 }
 
 std::string in_phase(const Finding& cause) {
@@ -117,7 +114,8 @@ std::string describe_saving(double saved_ms, double step_ms) {
 std::string describe(const Finding& cause, const Verdict& verdict, std::string_view between) {
     auto [what, without] = name_cause(cause);
     if (between == ". ") without = capitalised(without);
-    return fmt::format("{}{}{}, steps would take {}{}", what, between, without, verdict.replay.holds() ? "" : "up to ",
+    return fmt::format("{}{}{}, steps would take {}{}", what, between, without,
+                       verdict.replay.holds() && !cause.is_bound ? "" : "up to ",
                        describe_saving(verdict.saved_ms(verdict.replay.most_of(cause.cost_share.value_or(0))),
                                        verdict.mean_step_ms.value_or(verdict.replay.observed_ms)));
 }
@@ -152,6 +150,9 @@ std::string_view what_to_do(FindingKind kind) {
 std::string why_bound(const Verdict& verdict) {
     const Replay& replay = verdict.replay;
     if (!verdict.slowdown_is_bound) return "";
+    const Finding* const cause = top_cause(verdict);
+    if (cause != nullptr && cause->kind == FindingKind::pauses && cause->is_bound)
+        return "the saving is a bound: pauses may also be in work whose rows were lost";
     if (!replay.is_possible) return "the saving is a bound, as the steps cannot be replayed: " + replay.reason;
     if (replay.holds())
         return "the saving is a bound: ranks wait inside of their work, where no row tells waiting from work";

@@ -3,31 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <initializer_list>
 #include <set>
-#include <span>
 #include <utility>
-#include <vector>
-
-#include "ledger/table_quantiles.hpp"
-#include "stats/robust.hpp"
 
 namespace cep::tool {
 namespace {
 
 constexpr double clearly_more = 1.5;  // times the second
 constexpr double bound_share = 0.3;   // of the time, at least
-
-/// The value of a step on the median rank, the rank's value being of its median step.
-template <typename Value>
-std::optional<double> median_rank(const JobTable& table, Value value) {
-    const auto fill = [&value](std::size_t rank, std::span<double> row) {
-        for (std::size_t step = 0; step < row.size(); ++step) row[step] = value(rank, step);
-    };
-    const double median = median_of(quantiles_over_steps(table.ranks.size(), table.steps.size(), {0.5}, fill).front());
-    return is_missing(median) ? std::nullopt : std::optional(median);
-}
 
 std::size_t count_stages(const JobTable& table) {
     std::set<std::int64_t> stages;
@@ -36,19 +20,15 @@ std::size_t count_stages(const JobTable& table) {
     return stages.size();
 }
 
-void find_bubble(const JobTable& table, Efficiency& efficiency) {
-    const auto stages = static_cast<double>(count_stages(table));
-    if (stages < 2) return;
-    efficiency.bubble_fraction = median_rank(table, [&](auto rank, auto step) {
-        double own_ms = 0;
-        for (const LocalPhase& phase : table.local)
-            if (const double ms = phase.own_ms.at(rank, step); !is_missing(ms)) own_ms += ms;
-        return std::max(0.0, 1 - own_ms / table.step_ms.at(rank, step));
-    });
+void find_bubble(const JobTable& table, const Ledger& ledger, std::size_t pipeline_length, Efficiency& efficiency) {
+    const auto stages = static_cast<double>(std::max(count_stages(table), pipeline_length));
+    const std::optional<StepShares> shares = find_shares(ledger);
+    if (shares && (stages > 1 || shares->bubble > 0)) efficiency.bubble_fraction = shares->bubble;
     double micro_batches = 0;
     for (const LocalPhase& phase : table.local)
         if (phase.kind == schema::Kind::compute) micro_batches = std::max(micro_batches, phase.usual_spans);
-    if (micro_batches > 0) efficiency.theoretical_bubble_fraction = (stages - 1) / (micro_batches + stages - 1);
+    if (stages > 1 && micro_batches > 0)
+        efficiency.theoretical_bubble_fraction = (stages - 1) / (micro_batches + stages - 1);
 }
 
 }  // namespace
@@ -64,7 +44,8 @@ std::optional<StepShares> find_shares(const Ledger& ledger) {
     if (all <= 0) return std::nullopt;
     StepShares shares;
     shares.compute = ns({TimeKind::compute}) / all;
-    shares.wait = ns({TimeKind::waiting, TimeKind::bubble}) / all;
+    shares.bubble = ns({TimeKind::bubble}) / all;
+    shares.wait = ns({TimeKind::waiting}) / all + shares.bubble;
     shares.comm = shares.wait + ns({TimeKind::transfer}) / all;
     shares.data = ns({TimeKind::data, TimeKind::host_to_device, TimeKind::memory}) / all;
     shares.host = ns({TimeKind::host_late}) / all;
@@ -90,7 +71,7 @@ Bound bound_of(const StepShares& shares) {
     return share >= bound_share && share >= clearly_more * candidates[1].first ? bound : Bound::mixed;
 }
 
-Efficiency find_efficiency(const JobTable& table, const Ledger& ledger) {
+Efficiency find_efficiency(const JobTable& table, const Ledger& ledger, std::size_t pipeline_length) {
     Efficiency efficiency;
     if (table.ranks.empty() || ledger.empty()) return efficiency;
     efficiency.mfu = ledger.run.mfu;
@@ -103,7 +84,7 @@ Efficiency find_efficiency(const JobTable& table, const Ledger& ledger) {
         efficiency.exposed_comm_ms = (ledger.comm_ms - ledger.hidden_comm_ms) / recorded;
         efficiency.overlap_efficiency = ledger.hidden_comm_ms / ledger.comm_ms;
     }
-    find_bubble(table, efficiency);
+    find_bubble(table, ledger, pipeline_length, efficiency);
     return efficiency;
 }
 

@@ -3,6 +3,7 @@
 // Efficiency: what a step's time goes to, and how well the job used its devices. What is not known is none.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -16,6 +17,7 @@ struct StepShares {
     double compute = 0;
     double comm = 0;          // exposed
     double wait = 0;          // of comm: waiting for other ranks, as far as it is known
+    double bubble = 0;        // of wait: of a pipeline's stage for its neighbours
     double data = 0;          // with copies
     double host = 0;          // the device idle while its host works, or as slow as its host launches
     double rest = 0;          // phases of other kinds, and what no phase covers
@@ -25,6 +27,10 @@ struct StepShares {
 
 /// None where steps have no time, or no phases.
 [[nodiscard]] std::optional<StepShares> find_shares(const Ledger& ledger);
+/// By which part waiting is for ranks that are late, not a pipeline's bubble.
+[[nodiscard]] inline double lateness_of(const StepShares& shares) {
+    return shares.wait - shares.bubble;
+}
 
 /// What most of a step's time goes to.
 enum class Bound : std::uint8_t { unknown, compute, comm, data, host, mixed };
@@ -38,10 +44,11 @@ struct Efficiency {
     std::optional<double> comm_ms;                      // a recorded step, mean over ranks
     std::optional<double> exposed_comm_ms;              // of that: beside no compute
     std::optional<double> overlap_efficiency;           // hidden communication / all of it, over all steps and ranks
-    std::optional<double> bubble_fraction;              // measured: idle share of a pipeline stage
+    std::optional<double> bubble_fraction;              // measured: StepShares::bubble of a pipeline
     std::optional<double> theoretical_bubble_fraction;  // (p − 1) / (m + p − 1)
 };
 
-[[nodiscard]] Efficiency find_efficiency(const JobTable& table, const Ledger& ledger);
+/// `pipeline_length`: see Replay.
+[[nodiscard]] Efficiency find_efficiency(const JobTable& table, const Ledger& ledger, std::size_t pipeline_length);
 
 }  // namespace cep::tool

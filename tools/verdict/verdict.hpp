@@ -63,8 +63,6 @@ struct Verdict {
     std::uint64_t folded_phases = 0;  // that the verdict takes as one
     std::optional<StepPicture> picture;
 
-    /// Of one kind.
-    [[nodiscard]] Findings all_of(FindingKind kind) const;
     /// Nullptr if there is none.
     [[nodiscard]] const Finding* first_of(FindingKind kind) const;
     /// Slow ranks that cost something, and those that do not: nobody waits for them, or for too short a time.
@@ -77,6 +75,16 @@ struct Verdict {
     /// Of a mean step, by a share of the replayed steps. They may be slower than the others, or have time between them.
     [[nodiscard]] double saved_ms(double share) const;
     [[nodiscard]] bool names_ranks() const { return !stragglers().empty() || !groups().empty(); }
+    void abstain(std::string why, std::string how_to_answer);
+
+  private:
+    template <typename Use>
+    [[nodiscard]] Findings findings_that(Use use) const {
+        Findings found;
+        for (const Finding& one : findings)
+            if (use(one)) found.push_back(&one);
+        return found;
+    }
 };
 
 /// A verdict, and the table that it was made from.

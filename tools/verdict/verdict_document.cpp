@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "base/units.hpp"
 #include "verdict/causes.hpp"
 #include "verdict/certainty.hpp"
+#include "verdict/slow_rank_text.hpp"
 
 namespace cep::tool {
 namespace {
@@ -23,85 +23,6 @@ constexpr double worth_acting = 0.05;  // of the time
 constexpr double good_mfu = 0.5;
 constexpr double most_of_it = 0.5;
 constexpr double worth_a_headline = 0.03;  // of the time
-
-std::string times(double ratio) {
-    return ratio < 9.95 ? fmt::format("{:.2f} times", ratio) : fmt::format("{:.0f} times", ratio);
-}
-
-std::string range_of(const Finding& straggler) {
-    return fmt::format("steps {} to {}", format_integer(straggler.first_step), format_integer(straggler.last_step));
-}
-
-std::string when(const Finding& straggler) {
-    switch (straggler.pattern) {
-        case Pattern::persistent:
-            return "in nearly every step";
-        case Pattern::window:
-            return "in " + range_of(straggler);
-        default:
-            if (straggler.every_steps)
-                return fmt::format("every {} {}steps, in {}", straggler.every_recorded,
-                                   *straggler.every_steps == straggler.every_recorded ? "" : "recorded ",
-                                   range_of(straggler));
-            return fmt::format("now and then, in {} of the {}", format_percent(straggler.step_fraction),
-                               range_of(straggler));
-    }
-}
-
-std::string name_of(std::int64_t rank, const std::string& host) {
-    std::string name = fmt::format("rank {}", rank);
-    return host.empty() ? name : name + " (" + host + ")";
-}
-
-std::string name_of(const Finding& straggler) {
-    return name_of(straggler.typical_rank, straggler.typical_host);
-}
-
-/// "ranks 0–4 and 7 (node0)".
-std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<std::string>& hosts) {
-    std::string text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", format_ranges(ranks, max_shown));
-    if (hosts.empty() || hosts.front().empty()) return text;
-    for (std::size_t i = 0; i < std::min(hosts.size(), max_shown); ++i) text += (i == 0 ? " (" : ", ") + hosts[i];
-    return text + (hosts.size() > max_shown ? ", …)" : ")");
-}
-
-bool is_uncovered(const Finding& straggler) {
-    return straggler.phase == uncovered_name;
-}
-
-std::string phase_of(const Finding& straggler) {
-    return is_uncovered(straggler) ? "time that no phase covers" : straggler.phase;
-}
-
-std::string also_slow(const Finding& straggler) {
-    std::string text;
-    for (const std::string& phase : straggler.also) text += (text.empty() ? " (slow as well: " : ", ") + phase;
-    return text.empty() ? text : text + ")";
-}
-
-std::string how_slow(const Finding& straggler) {
-    const std::string excess = format_duration_ms(straggler.excess_ms);
-    if (is_uncovered(straggler))
-        return fmt::format("it spends {} more a step than its peers in time that no phase covers", excess);
-    if (std::isinf(straggler.slowdown))
-        return fmt::format("{} takes {} a step, and {} do not have it", straggler.phase, excess,
-                           straggler.is_alone ? "its peers" : "most of its peers");
-    return fmt::format("{} takes {} as long as on its peers, {} more a step", straggler.phase,
-                       times(straggler.slowdown), excess);
-}
-
-std::string describe(const Finding& straggler) {
-    std::string text = fmt::format("{}: {}, {}{}{}", name_of(straggler), how_slow(straggler), when(straggler),
-                                   straggler.grows ? ", and it grows" : "", also_slow(straggler));
-    if (straggler.waiters_median_wait_ms)
-        text += fmt::format("; meanwhile the others wait {} a step in collectives",
-                            format_duration_ms(*straggler.waiters_median_wait_ms));
-    if (straggler.late_host)
-        text += fmt::format("; its host may be late: collectives begin {} after their launch, {} on its peers",
-                            format_duration_ms(straggler.late_host->lag_ms),
-                            format_duration_ms(straggler.late_host->peers_lag_ms));
-    return text;
-}
 
 /// Puts a verdict into sentences.
 class Sentences {
@@ -144,9 +65,9 @@ class Sentences {
         if (has_costlier_group()) return group_headline();
         if (!stragglers_.empty()) return straggler_headline();
         if (verdict_.ranks == 1) return headline_of_one_rank();
-        if (verdict_.takes_turns && verdict_.shares)
+        if (verdict_.takes_turns)
             return fmt::format("No single rank is slow, but {} of a step is waiting for whichever rank is last in it.",
-                               format_percent(verdict_.shares->wait));
+                               format_percent(lateness_of(*verdict_.shares)));
         std::string text = verdict_.ranks == 2
                                ? "No straggler: neither rank is slower than the other by more than chance"
                                : "No straggler: no rank is slower than its peers by more than chance";
@@ -162,10 +83,15 @@ class Sentences {
         if (imbalance_ != nullptr)
             return fmt::format("{}. But pipeline stage {} has {:.2f} times the work of {}.", text,
                                imbalance_->stage.value_or(0), imbalance_->slowdown, "a typical one");
-        if (has_long_steps())
-            return fmt::format("{}. But {} of the time is in {} over 1.5 times as long as their neighbours.", text,
+        if (verdict_.events.unmarked_share >= worth_a_headline)
+            return fmt::format("{}. But {} of the time is in {} over 1.5 times as long as {}.", text,
                                format_percent(verdict_.events.unmarked_share),
-                               format_plural(verdict_.events.unmarked_steps.size(), "step"));
+                               format_plural(verdict_.events.unmarked_steps.size(), "step"),
+                               verdict_.events.unmarked_steps.size() == 1 ? "its neighbours" : "their neighbours");
+        if (has_long_steps())
+            return fmt::format("{}. But {} of the time is in long steps, {} in those that were not recorded.", text,
+                               format_percent(share_of_long_steps()),
+                               format_percent(verdict_.ledger.share(TimeKind::unrecorded)));
         return text + ".";
     }
 
@@ -175,11 +101,15 @@ class Sentences {
         const Hint& hint = *verdict_.hint;
         const DurationFormat duration(hint.peers_ms, hint.own_ms);
         return text + capitalised(fmt::format("{} takes longest in {}: {} a step, its peers {}.",
-                                              name_of(hint.rank, hint.host), hint.phase, duration(hint.own_ms),
+                                              name_of({hint.rank}, {hint.host}), hint.phase, duration(hint.own_ms),
                                               duration(hint.peers_ms)));
     }
 
-    [[nodiscard]] bool has_long_steps() const { return verdict_.events.unmarked_share >= worth_a_headline; }
+    /// Recorded or not.
+    [[nodiscard]] double share_of_long_steps() const {
+        return verdict_.events.unmarked_share + verdict_.ledger.share(TimeKind::unrecorded);
+    }
+    [[nodiscard]] bool has_long_steps() const { return share_of_long_steps() >= worth_a_headline; }
 
     [[nodiscard]] Tone tone() const {
         if (headline_cause(verdict_) != nullptr) return Tone::bad;
@@ -197,10 +127,11 @@ class Sentences {
             text = fmt::format("Host {} is slow in {}: {} of its ranks, {}", worst.typical_host, phase_of(worst),
                                verdict_.slow_hosts.front().ranks, when(worst));
         } else if (one) {
-            text = fmt::format("{} is slow in {}, {}", name_of(worst), phase_of(worst), when(worst));
-        } else {
-            text = fmt::format("{} ranks are slow; worst is {} in {}, {}", stragglers_.size(), name_of(worst),
+            text = fmt::format("{} is slow in {}, {}", name_of({worst.typical_rank}, {worst.typical_host}),
                                phase_of(worst), when(worst));
+        } else {
+            text = fmt::format("{} ranks are slow; worst is {} in {}, {}", stragglers_.size(),
+                               name_of({worst.typical_rank}, {worst.typical_host}), phase_of(worst), when(worst));
         }
         if (!verdict_.is_waiting_known) text += ". Whether the others wait is not known: no collective is timed";
         return capitalised(text) + describe_saving(one ? "it" : "these") + ".";
@@ -209,23 +140,6 @@ class Sentences {
     [[nodiscard]] bool has_costlier_group() const {
         if (groups_.empty() || stragglers_.empty()) return !groups_.empty();
         return groups_.front()->cost_share.value_or(0) >= stragglers_.front()->cost_share.value_or(0);
-    }
-
-    /// "forward takes 45.0 ms on ranks 0–4, 30.0 ms on ranks 5–7 (1.50 times as long)".
-    [[nodiscard]] static std::string compare(const Finding& group) {
-        const double usual_ms = group.usual_ms.value_or(0);
-        const double slow_ms = usual_ms + group.excess_ms;
-        const DurationFormat duration(usual_ms > 0 ? usual_ms : slow_ms, slow_ms);
-        const std::string slow = name_of(group.ranks, group.hosts);
-        const std::string fast = name_of(group.fast_ranks, group.fast_hosts);
-        if (is_uncovered(group))
-            return fmt::format("{} spend{} {} more a step in time that no phase covers than {}", slow,
-                               group.ranks.size() == 1 ? "s" : "", format_duration_ms(group.excess_ms), fast);
-        if (std::isinf(group.slowdown))
-            return fmt::format("{} takes {} on {}, and {} {} not have it", group.phase, duration(slow_ms), slow, fast,
-                               group.fast_ranks.size() == 1 ? "does" : "do");
-        return fmt::format("{} takes {} on {}, {} on {} ({} as long)", group.phase, duration(slow_ms), slow,
-                           duration(usual_ms), fast, times(group.slowdown));
     }
 
     [[nodiscard]] std::string group_headline() const {
@@ -237,7 +151,7 @@ class Sentences {
                                format_duration_ms(*group.waiters_median_wait_ms), group.ranks.front());
         else if (verdict_.ranks == 2)
             text = "The two ranks differ";
-        text += fmt::format(": {}, {}", compare(group), when(group));
+        text += fmt::format(": {}, {}", compare_groups(group), when(group));
         if (!verdict_.is_waiting_known)
             text += ". Whether one waits for the other is not known: no collective is timed";
         return text + describe_saving("the difference") + ".";
@@ -304,50 +218,30 @@ class Sentences {
         std::size_t shown = 0;
         for (const Finding* const straggler : stragglers_)
             if (!is_on_slow_host(*straggler) || described.insert(straggler->typical_host).second)
-                if (shown++ < max_shown) document_.evidence.push_back(describe(*straggler));
+                if (shown++ < max_shown) document_.evidence.push_back(describe_straggler(*straggler));
         if (shown > max_shown)
             document_.evidence.push_back(fmt::format("and {} more (--json has all)", shown - max_shown));
         std::size_t notes = 0;
         for (const Finding* const straggler : harmless_) {
             if (!straggler->keeps_waiting && straggler->pattern != Pattern::persistent) continue;
             if (notes++ == max_shown) break;
-            document_.evidence.push_back(straggler->keeps_waiting
-                                             ? fmt::format("{}; that costs {} of the time", describe(*straggler),
-                                                           format_percent(straggler->cost_share.value_or(0)))
-                                             : "nobody waits for " + describe(*straggler));
+            document_.evidence.push_back(
+                straggler->keeps_waiting ? fmt::format("{}; that costs {} of the time", describe_straggler(*straggler),
+                                                       format_percent(straggler->cost_share.value_or(0)))
+                                         : "nobody waits for " + describe_straggler(*straggler));
         }
         if (verdict_.gpu_hours_lost && *verdict_.gpu_hours_lost >= 0.1)
             document_.add_minor(
                 fmt::format("{:.1f} GPU-hours were lost to slow ranks in these steps", *verdict_.gpu_hours_lost));
-        if (!stragglers_.empty()) add_next_of(*stragglers_.front());
-    }
-
-    void add_next_of(const Finding& worst) {
-        if (is_on_slow_host(worst)) {
-            document_.next.push_back(fmt::format(
-                "look at {}: cooling and power of its GPUs (nvidia-smi -q), its CPUs and other processes, its "
-                "network",
-                worst.typical_host));
-        } else if (is_uncovered(worst)) {
-            document_.next.push_back(
-                fmt::format("time what rank {} does outside of its phases: logging, evaluation, garbage collection, "
-                            "other processes",
-                            worst.typical_rank));
-        } else {
-            document_.next.push_back(fmt::format("{} on rank {} in {}", tool_for(worst), worst.typical_rank,
-                                                 worst.pattern == Pattern::persistent ? "any step" : range_of(worst)));
-        }
-        if (worst.grows)
-            document_.next.push_back(
-                fmt::format("it grows: look at temperature and clocks of rank {} (nvidia-smi -q -d "
-                            "PERFORMANCE,TEMPERATURE), and at memory that fills up",
-                            worst.typical_rank));
+        if (stragglers_.empty()) return;
+        for (std::string& text : next_steps_at(*stragglers_.front(), is_on_slow_host(*stragglers_.front())))
+            document_.next.push_back(std::move(text));
     }
 
     void add_groups() {
         for (const Finding* const one : groups_) {
             const Finding& group = *one;
-            std::string text = fmt::format("{}, {}{}", compare(group), when(group), also_slow(group));
+            std::string text = fmt::format("{}, {}{}", compare_groups(group), when(group), also_slow(group));
             if (group.stage) text = fmt::format("pipeline stage {}: {}", *group.stage, text);
             if (group.waiters_median_wait_ms && verdict_.ranks > 2)
                 text += fmt::format("; meanwhile the faster ones wait {} a step in collectives",
@@ -360,21 +254,6 @@ class Sentences {
             fmt::format("find what differs between {} and {}: host, type and power limit of the "
                         "device, driver, share of the data",
                         name_of(group.ranks, {}), name_of(group.fast_ranks, {})));
-    }
-
-    [[nodiscard]] static std::string tool_for(const Finding& straggler) {
-        if (straggler.late_host)
-            return "look at its host (other processes, CPU affinity, Python between launches), then at its GPU's "
-                   "clocks (nvidia-smi -q),";
-        switch (straggler.phase_kind) {
-            case schema::Kind::data:
-                return "look at the data loader, its workers, storage and CPU load (py-spy, iostat)";
-            case schema::Kind::compute:
-                return "compare its GPU's clocks and ECC errors with a peer's (nvidia-smi -q), then run torch.profiler "
-                       "or Nsight Systems";
-            default:
-                return "run torch.profiler or Nsight Systems";
-        }
     }
 
     void add_stages() {
@@ -436,20 +315,23 @@ class Sentences {
         add(named_share, name);
         add(shares.rest - named_share, "other");
         document_.evidence.push_back("of the time of steps: " + text);
-        if (shares.wait >= 0.02)
+        if (const double late = lateness_of(shares); late >= 0.02)
             document_.evidence.push_back(
                 fmt::format("{} of the time is waiting for other ranks inside collectives, the rest "
-                            "of communication is transfer",
-                            format_percent(shares.wait)));
+                            "of communication is transfer{}",
+                            format_percent(late), shares.bubble >= worth_mention ? " and bubble" : ""));
         const Efficiency& efficiency = verdict_.efficiency;
         if (efficiency.mfu && *efficiency.mfu <= 1) document_.add_minor("MFU " + format_percent(*efficiency.mfu));
         if (!efficiency.mfu && !verdict_.ledger.device_without_peak.empty())
             document_.add_minor(fmt::format("no MFU: the peak of {} is not known; --peak-flops gives it",
                                             printable(verdict_.ledger.device_without_peak)));
-        if (efficiency.bubble_fraction && efficiency.theoretical_bubble_fraction)
-            document_.evidence.push_back(fmt::format(
-                "pipeline: {} of a step without own work; the schedule alone needs {}",
-                format_percent(*efficiency.bubble_fraction), format_percent(*efficiency.theoretical_bubble_fraction)));
+        if (efficiency.bubble_fraction)
+            document_.evidence.push_back(
+                fmt::format("pipeline bubble: {} of the time of steps{}", format_percent(*efficiency.bubble_fraction),
+                            efficiency.theoretical_bubble_fraction
+                                ? fmt::format("; the schedule alone needs {}",
+                                              format_percent(*efficiency.theoretical_bubble_fraction))
+                                : ""));
     }
 
     /// Of the time that is neither compute nor communication nor data, if it is much.
@@ -474,11 +356,6 @@ class Sentences {
             document_.next.emplace_back(advice_on(TimeKind::compute).next);
         for (std::size_t i = 0; i < std::min(max_losses, verdict_.losses.size()); ++i)
             if (verdict_.losses[i].share >= worth_acting) document_.next.emplace_back(verdict_.losses[i].next);
-        // Without keys of what stages send, their waiting is counted as transfer, and the bubble is no loss of its own.
-        const std::string bubble(advice_on(TimeKind::bubble).next);
-        if (verdict_.efficiency.bubble_fraction.value_or(0) >= worth_acting &&
-            std::find(document_.next.begin(), document_.next.end(), bubble) == document_.next.end())
-            document_.next.push_back(bubble);
         if (verdict_.shares && verdict_.shares->hides_comm)
             document_.evidence.emplace_back("no communication is timed: what looks like compute has it inside");
     }

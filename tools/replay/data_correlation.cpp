@@ -4,17 +4,13 @@
 #include <map>
 
 #include "base/hash.hpp"
-#include "replay/cause_finder.hpp"
+#include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
 namespace {
 
 constexpr double large_phase = 0.1;  // of the local work: smaller phases show nothing of the data
-
-bool is_local(const JobModel& model, const StepGraph& graph, std::size_t node) {
-    return !model.keys[graph.keys[node]].is_comm;
-}
 
 /// Work relative to the role's, of the parts that were recorded.
 struct RelativeWork {
@@ -35,8 +31,7 @@ struct PairedWork {
 
 class Correlation {
   public:
-    Correlation(std::span<const StepGraph> graphs, const JobModel& model, const TypicalWork& typical)
-        : graphs_(graphs), model_(model), typical_(typical) {}
+    explicit Correlation(const ReplayedSteps& steps) : steps_(steps), graphs_(steps.graphs), model_(steps.model) {}
 
     double find() {
         if (!find_phases()) return 0;
@@ -56,15 +51,10 @@ class Correlation {
 
   private:
     bool find_phases() {
-        std::map<std::uint16_t, double> totals_ms;
+        const PhaseSums totals_ms =
+            steps_.sum_by_phase([](const StepGraph& graph, std::size_t node) { return graph.own_ms[node]; });
         double all_ms = 0;
-        for (const StepGraph& graph : graphs_)
-            for (std::size_t node = 0; node < graph.size(); ++node)
-                if (is_local(model_, graph, node)) {
-                    const auto own_ms = static_cast<double>(graph.own_ms[node]);
-                    totals_ms[model_.keys[graph.keys[node]].name] += own_ms;
-                    all_ms += own_ms;
-                }
+        for (const auto& [name, ms] : totals_ms) all_ms += ms;
         std::vector<std::pair<double, std::uint16_t>> largest;
         for (const auto& [name, ms] : totals_ms)
             if (ms > large_phase * all_ms) largest.emplace_back(-ms, name);
@@ -97,7 +87,7 @@ class Correlation {
             auto& [first, second] = works[{graph.ranks[node], key.seq}];
             RelativeWork& work = key.name == first_ ? first : second;
             work.own_ms += static_cast<double>(graph.own_ms[node]);
-            work.usual_ms += static_cast<double>(typical_.of_role(graph.keys[node]));
+            work.usual_ms += static_cast<double>(steps_.typical.of_role(graph.keys[node]));
         }
         for (const auto& [at, work] : works)
             if (work.first.ratio() > 0 && work.second.ratio() > 0)
@@ -152,9 +142,9 @@ class Correlation {
         return ab > 0 && aa > 0 && bb > 0 ? ab * ab / (aa * bb) : 0;
     }
 
+    const ReplayedSteps& steps_;
     std::span<const StepGraph> graphs_;
     const JobModel& model_;
-    const TypicalWork& typical_;
     std::uint16_t first_ = 0;
     std::uint16_t second_ = 0;
     std::vector<PairedWork> pairs_;
@@ -162,8 +152,8 @@ class Correlation {
 
 }  // namespace
 
-double data_correlation(std::span<const StepGraph> graphs, const JobModel& model, const TypicalWork& typical) {
-    return Correlation(graphs, model, typical).find();
+double data_correlation(const ReplayedSteps& steps) {
+    return Correlation(steps).find();
 }
 
 }  // namespace cep::tool

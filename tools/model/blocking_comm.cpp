@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/blocking_comm.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "model/rank_spans.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t ranks_to_ask = 16;
+constexpr std::size_t steps_to_ask = 100;  // of each
+constexpr std::int64_t near_ns = 100'000;  // to what comes next: that waited, whatever it is
+constexpr double most_held_up = 0.1;       // of the launches
+constexpr double least_slope = 0.7;        // between 0, of launches that wait for nothing, and 1
+constexpr double least_errors = 5;         // standard errors of the slope
+constexpr double fewest = 30;
+
+/// One launch inside of work: how long it took, and when the next one or the end of the work followed on its begin.
+struct Launch {
+    double ms;
+    double next_ms;
+};
+
+/// Of one phase of communication.
+struct PhaseLaunches {
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<Launch>> places{};  // by rank and place in the step
+    double held_up = 0;
+    double all = 0;
+
+    /// By how much longer the next launch takes to come, where one takes longer than usual.
+    [[nodiscard]] bool blocks() const {
+        double xx = 0;
+        double xy = 0;
+        double yy = 0;
+        double count = 0;
+        for (const auto& [at, launches] : places) {
+            Launch mean{0, 0};
+            const auto size = static_cast<double>(launches.size());
+            for (const Launch& one : launches) {
+                mean.ms += one.ms / size;
+                mean.next_ms += one.next_ms / size;
+            }
+            for (const Launch& one : launches) {
+                xx += (one.ms - mean.ms) * (one.ms - mean.ms);
+                xy += (one.ms - mean.ms) * (one.next_ms - mean.next_ms);
+                yy += (one.next_ms - mean.next_ms) * (one.next_ms - mean.next_ms);
+            }
+            count += size - 1;
+        }
+        if (count < fewest || held_up > most_held_up * all || !(xx > 0)) return false;
+        const double slope = xy / xx;
+        const double error = std::sqrt(std::max(0.0, yy - slope * xy) / count / xx);
+        return slope >= least_slope && slope >= least_errors * error;
+    }
+};
+
+class LaunchCollector {
+  public:
+    /// The spans of one rank in one step.
+    void take(std::size_t rank, std::span<const StepSpan> spans, const std::vector<RankPhase>& phases) {
+        std::vector<const StepSpan*> comm;
+        for (const StepSpan& span : spans)
+            if (phases[span.phase].kind == schema::Kind::comm) comm.push_back(&span);
+        std::sort(comm.begin(), comm.end(),
+                  [](const StepSpan* a, const StepSpan* b) { return a->sample->start_ns < b->sample->start_ns; });
+        for (const StepSpan& outer : spans)
+            if (phases[outer.phase].kind == schema::Kind::compute)
+                take_inside(rank, outer.sample->interval(), comm, phases);
+    }
+
+    [[nodiscard]] bool blocks(std::string_view phase) const {
+        const auto found = phases_.find(phase);
+        return found != phases_.end() && found->second.blocks();
+    }
+
+  private:
+    void take_inside(std::size_t rank, const Interval& outer, const std::vector<const StepSpan*>& comm,
+                     const std::vector<RankPhase>& phases) {
+        for (std::size_t i = 0; i < comm.size(); ++i) {
+            const Interval own = comm[i]->sample->interval();
+            if (own.begin_ns < outer.begin_ns || own.begin_ns >= outer.end_ns) continue;
+            const bool is_last = i + 1 == comm.size() || comm[i + 1]->sample->start_ns >= outer.end_ns;
+            const std::int64_t next_ns = is_last ? outer.end_ns : comm[i + 1]->sample->start_ns;
+            if (is_last && next_ns < own.end_ns + near_ns) continue;  // the work ends with it, whatever waits
+            PhaseLaunches& of = phases_[phases[comm[i]->phase].name];
+            ++of.all;
+            if (next_ns < own.end_ns + near_ns) {
+                ++of.held_up;
+                continue;
+            }
+            of.places[{rank, i}].push_back(
+                {static_cast<double>(own.length_ns()) * 1e-6, static_cast<double>(next_ns - own.begin_ns) * 1e-6});
+        }
+    }
+
+    std::map<std::string_view, PhaseLaunches> phases_;
+};
+
+bool says_nothing(const PhaseSeries& phase) {
+    return phase.clock == Clock::none && !phase.samples.empty() && (*phase.samples.begin()).has_start();
+}
+
+}  // namespace
+
+void find_blocking_comm(RankSeries& ranks, const std::vector<std::int64_t>& steps) {
+    std::vector<std::vector<RunSeries>*> silent;
+    for (auto& [rank, of_rank] : ranks) {
+        if (of_rank.empty() || of_rank.front().phases.empty()) continue;
+        if (!says_nothing(of_rank.front().phases.front())) return;
+        silent.push_back(&of_rank);
+    }
+    LaunchCollector launches;
+    const std::size_t rank_stride = std::max<std::size_t>(1, silent.size() / ranks_to_ask);
+    const std::size_t step_stride = std::max<std::size_t>(1, steps.size() / steps_to_ask);
+    for (std::size_t rank = 0; rank < silent.size(); rank += rank_stride) {
+        const RankSpans spans(*silent[rank], steps, nullptr, Attempts::last);
+        for (std::size_t step = 0; step < steps.size(); step += step_stride) {
+            StepWalk walk({static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step) + 1});
+            walk.start(spans);
+            launches.take(rank, walk.next(), spans.phases());
+        }
+    }
+    for (std::vector<RunSeries>* const of_rank : silent)
+        for (RunSeries& series : *of_rank)
+            for (PhaseSeries& phase : series.phases)
+                phase.blocks = phase.kind == schema::Kind::comm && says_nothing(phase) && launches.blocks(phase.name);
+}
+
+}  // namespace cep::tool

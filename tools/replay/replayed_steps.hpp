@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replayed steps: the graphs of a job's steps, what is known of their work, and sums over all of it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "replay/replayer.hpp"
+#include "replay/typical_work.hpp"
+
+namespace cep::tool {
+
+/// Milliseconds by phase, an index into JobRows::names().
+using PhaseSums = std::map<std::uint16_t, double>;
+
+struct ReplayedSteps {
+    std::span<const StepGraph> graphs;
+    const JobModel& model;
+    const TypicalWork& typical;
+    const Replayer& replayer;
+
+    [[nodiscard]] std::size_t ranks() const { return model.rows->ranks().size(); }
+    [[nodiscard]] bool is_comm(std::uint32_t key) const { return model.keys[key].is_comm; }
+    /// Calls `use(graph, node)` for the local work of all steps.
+    template <typename Use>
+    void for_each_work(Use use) const {
+        for (const StepGraph& graph : graphs)
+            for (std::size_t node = 0; node < graph.size(); ++node)
+                if (!is_comm(graph.keys[node])) use(graph, node);
+    }
+    /// Of what `ms_of(graph, node)` says of local work.
+    template <typename MsOf>
+    [[nodiscard]] PhaseSums sum_by_phase(MsOf ms_of) const {
+        PhaseSums sums_ms;
+        for_each_work([&](const StepGraph& graph, std::size_t node) {
+            sums_ms[model.keys[graph.keys[node]].name] += static_cast<double>(ms_of(graph, node));
+        });
+        return sums_ms;
+    }
+    template <typename Map>
+    [[nodiscard]] static auto largest_of(const Map& sums) {
+        return std::max_element(sums.begin(), sums.end(),
+                                [](const auto& a, const auto& b) { return a.second < b.second; });
+    }
+    /// The name of the phase with the most; "" if none has any.
+    [[nodiscard]] std::string largest_phase(const PhaseSums& sums_ms) const {
+        const auto largest = largest_of(sums_ms);
+        return largest == sums_ms.end() || !(largest->second > 0)
+                   ? ""
+                   : std::string(model.rows->names()[largest->first].name);
+    }
+    [[nodiscard]] std::vector<bool> chosen(std::span<const std::uint32_t> some_ranks) const {
+        std::vector<bool> is_chosen(ranks());
+        for (const std::uint32_t rank : some_ranks) is_chosen[rank] = true;
+        return is_chosen;
+    }
+};
+
+/// Each node takes what `ms_of(graph, node)` says.
+template <typename MsOf>
+[[nodiscard]] Scenario with_work(MsOf ms_of) {
+    return {[ms_of = std::move(ms_of)](const StepGraph& graph, std::span<float> own_ms) {
+        for (std::size_t node = 0; node < own_ms.size(); ++node) own_ms[node] = ms_of(graph, node);
+    }};
+}
+
+}  // namespace cep::tool

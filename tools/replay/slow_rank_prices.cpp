@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/slow_rank_prices.hpp"
+
+#include <algorithm>
+
+#include "replay/peer_work.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr double mostly_routed = 0.8;  // of what ranks exceed their peers by
+
+class SlowRankPrices {
+  public:
+    SlowRankPrices(const ReplayedSteps& steps, const EvenJob& job, std::vector<Finding>& slow, Replay& replay)
+        : steps_(steps), model_(steps.model), job_(job), peers_(steps.model), slow_(slow), replay_(replay) {}
+
+    void drop_loaded(bool has_stage, const std::vector<bool>& is_routed) {
+        std::vector<bool> is_slow(steps_.ranks());
+        for (const Finding& one : slow_)
+            for (const std::uint32_t place : places_of(one)) is_slow[place] = true;
+        const auto is_of_stage = [&](std::uint32_t place) {
+            const std::vector<std::uint32_t>& members = model_.roles.members[model_.roles.of_rank[place]];
+            return std::all_of(members.begin(), members.end(), [&](std::uint32_t rank) { return is_slow[rank]; });
+        };
+        const std::size_t dropped = std::erase_if(slow_, [&](const Finding& one) {
+            const std::vector<std::uint32_t> places = places_of(one);
+            return is_routed_work(places, is_routed) ||
+                   (has_stage && std::all_of(places.begin(), places.end(), is_of_stage));
+        });
+        replay_.any_loaded = dropped > 0;
+    }
+
+    std::optional<Finding> price() {
+        constexpr std::size_t most_suspects = 64;
+        if (slow_.empty() || !(job_.as_it_was_ms > 0)) return std::nullopt;
+        std::vector<Scenario> scenarios = {{[](const StepGraph&, std::span<float>) {}}, without_all_but(nullptr)};
+        for (std::size_t i = 0; i < std::min(most_suspects, slow_.size()); ++i)
+            scenarios.push_back(without_all_but(&slow_[i]));
+        const std::vector<std::vector<double>> ends_ms = steps_.replayer.step_ends_ms(scenarios);
+        const double all_ms = ends_ms[0].back();
+        const bool sees_all = sees_waiting(1 - ends_ms[1].back() / all_ms);
+        for (std::size_t i = 2; i < ends_ms.size(); ++i) {
+            Finding& one = slow_[i - 2];
+            one.is_bound = !sees_all && is_waited_for(one);
+            if (one.is_bound) continue;
+            one.cost_share = (ends_ms[i].back() - ends_ms[1].back()) / all_ms;
+            one.is_costly = *one.cost_share >= Replay::least_cost;
+        }
+        double before_ms = 0;
+        for (std::size_t i = 0; i < steps_.graphs.size(); ++i) {
+            const double until_ms = ends_ms[0][i] - ends_ms[1][i];
+            replay_.costs_ms.emplace_back(model_.rows->steps()[steps_.graphs[i].step], until_ms - before_ms);
+            before_ms = until_ms;
+        }
+        // What the replay does not need to take as long as was observed is waiting.
+        std::erase_if(slow_, [](const Finding& one) { return one.phase == uncovered_name && !one.is_costly; });
+        return price_all();
+    }
+
+  private:
+    [[nodiscard]] static bool is_waited_for(const Finding& one) {
+        return one.keeps_waiting && one.is_costly && one.phase != uncovered_name;
+    }
+
+    // The replay knows what is in the way of what. But where ranks wait inside of their work and no row shows it, it
+    // takes that for work, and says too little of what all slow ranks cost.
+    [[nodiscard]] bool sees_waiting(double share_of_all) const {
+        constexpr double least_agreement = 0.5;
+        if (!replay_.holds() || (replay_.stages > 1 && !replay_.stages_are_inferred)) return true;
+        double most = 0;
+        for (const Finding& one : slow_)
+            if (is_waited_for(one)) most = std::max(most, one.cost_share.value_or(0));
+        return share_of_all >= least_agreement * most;
+    }
+
+    [[nodiscard]] std::vector<std::uint32_t> places_of(const Finding& finding) const {
+        std::vector<std::uint32_t> places;
+        for (std::uint32_t i = 0; i < steps_.ranks(); ++i)
+            if (std::binary_search(finding.ranks.begin(), finding.ranks.end(), model_.rows->ranks()[i].rank))
+                places.push_back(i);
+        return places;
+    }
+
+    [[nodiscard]] bool is_routed_work(const std::vector<std::uint32_t>& places,
+                                      const std::vector<bool>& is_routed) const {
+        if (is_routed.empty()) return false;
+        const std::vector<bool> is_chosen = steps_.chosen(places);
+        double all_ms = 0;
+        double routed_ms = 0;
+        steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
+            if (!is_chosen[graph.ranks[node]]) return;
+            const std::uint32_t key = graph.keys[node];
+            const auto over_ms = static_cast<double>(graph.own_ms[node] - steps_.typical.of_role(key));
+            all_ms += over_ms;
+            if (is_routed[key]) routed_ms += over_ms;
+        });
+        return routed_ms > mostly_routed * all_ms;
+    }
+
+    template <typename Use>
+    [[nodiscard]] Scenario without_those(Use use) const {
+        std::vector<bool> is_slow(steps_.ranks());
+        std::vector<bool> prompt(steps_.ranks());
+        for (const Finding& one : slow_)
+            if (use(one))
+                for (const std::uint32_t place : places_of(one)) {
+                    is_slow[place] = true;
+                    if (one.phase == uncovered_name) prompt[place] = true;
+                }
+        std::vector<std::uint32_t> places;
+        for (std::uint32_t place = 0; place < steps_.ranks(); ++place)
+            if (is_slow[place]) places.push_back(place);
+        return peers_.without(places, std::move(prompt));
+    }
+    [[nodiscard]] Scenario without_all_but(const Finding* kept) const {
+        return without_those([kept](const Finding& one) { return &one != kept; });
+    }
+
+    std::optional<Finding> price_all() {
+        Finding all{.kind = FindingKind::ranks};
+        for (const Finding& one : slow_)
+            if (one.is_costly) all.ranks.insert(all.ranks.end(), one.ranks.begin(), one.ranks.end());
+        if (all.ranks.empty()) return std::nullopt;
+        std::sort(all.ranks.begin(), all.ranks.end());
+        const double without_ms =
+            steps_.replayer.mean_step_ms(without_those([](const Finding& one) { return one.is_costly; }));
+        replay_.saving = 1 - without_ms / job_.as_it_was_ms;
+        if (std::any_of(slow_.begin(), slow_.end(), [](const Finding& one) { return one.is_bound; }))
+            return std::nullopt;
+        describe(all, places_of(all));
+        return all;
+    }
+
+    void describe(Finding& cause, const std::vector<std::uint32_t>& ranks) const {
+        const std::vector<bool> is_slow = steps_.chosen(ranks);
+        cause.phase = steps_.largest_phase(steps_.sum_by_phase([&](const StepGraph& graph, std::size_t node) {
+            return is_slow[graph.ranks[node]] ? graph.own_ms[node] - steps_.typical.of_role(graph.keys[node]) : 0.0F;
+        }));
+        if (ranks.size() > 1 && are_one_host(ranks)) cause.kind = FindingKind::host;
+        const PlacedRank& first = model_.rows->ranks()[ranks.front()];
+        if (cause.kind == FindingKind::host || ranks.size() == 1) cause.hosts = {model_.rows->hosts()[first.host]};
+        if (ranks.size() == 1 && model_.roles.count() > 1)
+            cause.stage = model_.roles.stages[model_.roles.of_rank[ranks[0]]];
+    }
+
+    [[nodiscard]] bool are_one_host(const std::vector<std::uint32_t>& ranks) const {
+        constexpr double most_of_host = 0.75;
+        const std::vector<PlacedRank>& all = model_.rows->ranks();
+        const PlacedRank& first = all[ranks.front()];
+        const auto is_there = [&](const PlacedRank& rank) { return rank.host == first.host; };
+        const auto of_host = std::count_if(all.begin(), all.end(), is_there);
+        return first.host_is_known && static_cast<std::size_t>(of_host) < all.size() &&
+               std::all_of(ranks.begin(), ranks.end(), [&](std::uint32_t rank) { return is_there(all[rank]); }) &&
+               static_cast<double>(ranks.size()) >= most_of_host * static_cast<double>(of_host);
+    }
+
+    const ReplayedSteps& steps_;
+    const JobModel& model_;
+    const EvenJob& job_;
+    const PeerWork peers_;
+    std::vector<Finding>& slow_;
+    Replay& replay_;
+};
+
+}  // namespace
+
+std::optional<Finding> price_slow_ranks(const ReplayedSteps& steps, const EvenJob& job, bool has_stage,
+                                        const std::vector<bool>& is_routed, std::vector<Finding>& slow,
+                                        Replay& replay) {
+    SlowRankPrices prices(steps, job, slow, replay);
+    prices.drop_loaded(has_stage, is_routed);
+    return prices.price();
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/doubt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/units.hpp"
+#include "ledger/table_quantiles.hpp"
+#include "verdict/straggler.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr double little_comm = 0.05;   // of a step: no unseen rank can hold the others up for longer
+constexpr double least_matched = 0.5;  // of the time in communication
+constexpr double much_waiting = 0.1;   // of a step: no job that waits so long is called healthy
+constexpr double unexplained = 1.5;    // waiting than what is timed explains
+
+/// What the rank with the least communication spends in it.
+double least_comm_share(const JobTable& table) {
+    std::vector<double> shares = quantiles_over_ranks(table.comm_ms, 0);
+    for (std::size_t step = 0; step < shares.size(); ++step) shares[step] /= table.median_step_ms[step];
+    return median_of(shares);
+}
+
+/// Whether ranks wait clearly longer than for the slowest one of each step, as far as their work is timed. Means
+/// nothing where collectives run beside work: how much of the waiting holds up the work is not known.
+bool waits_more_than_work_explains(const JudgedJob& judged) {
+    const JobTable& table = judged.table;
+    StepMatrix work_ms = judged.own_ms;
+    for (std::size_t rank = 0; rank < work_ms.ranks(); ++rank)
+        for (std::size_t step = 0; step < work_ms.steps(); ++step)
+            work_ms.set(rank, step, work_ms.at(rank, step) + table.uncovered_ms.at(rank, step));
+    std::vector<double> explained_ms = quantiles_over_ranks(work_ms, 1);
+    const std::vector<double> median_ms = quantiles_over_ranks(work_ms, 0.5);
+    for (std::size_t step = 0; step < explained_ms.size(); ++step) explained_ms[step] -= median_ms[step];
+    return typical_ms(table.wait_ms) > unexplained * typical_ms(explained_ms);
+}
+
+// If a phase of the late rank is longer, that is what they wait for. If the replay holds, it says what that costs.
+bool blame(const Finding& late, Verdict& verdict) {
+    const auto slow = std::find_if(verdict.findings.begin(), verdict.findings.end(), [&late](const Finding& one) {
+        return is_of_slow_ranks(one) && one.ranks == late.ranks;
+    });
+    if (slow == verdict.findings.end()) return false;
+    if (verdict.replay.holds()) return true;
+    slow->is_costly = true;
+    slow->cost_share.reset();
+    verdict.job_slowdown.reset();
+    verdict.gpu_hours_lost.reset();
+    return true;
+}
+
+void doubt_of_late(std::vector<Finding> late, const std::string& waiting, Verdict& verdict) {
+    if (const std::vector<std::int64_t> together = late_together(late); together.size() > 1)
+        return verdict.abstain(
+            fmt::format("the others wait {} a step for ranks {}, which come late together, though no "
+                        "phase of them is longer",
+                        waiting, format_ranges(together, 4)),
+            "compare the links between these ranks with those of others, and time what they do "
+            "before their collectives");
+    if (blame(late.front(), verdict)) return;
+    const std::int64_t rank = late.front().ranks.front();
+    verdict.findings.push_back(std::move(late.front()));
+    verdict.abstain(
+        fmt::format("the others wait {} a step for rank {}, but no phase of it is longer than on them", waiting, rank),
+        fmt::format("time what rank {} does before its collectives, with phases around it", rank));
+}
+
+// Nobody is slow in any phase. Who waits, then, and for whom?
+void doubt_of_waiting(const JudgedJob& judged, Verdict& verdict) {
+    const double wait_ms = typical_ms(judged.table.wait_ms);
+    if (wait_ms < StragglerRules::late * typical_ms(judged.table.median_step_ms)) return;
+    const std::string waiting = format_duration_ms(wait_ms);
+    std::vector<Finding> late = find_late(judged.table, judged.groups);
+    std::erase_if(late, [&](const Finding& one) { return one.excess_ms * one.step_fraction < wait_ms / 2; });
+    if (!late.empty()) return doubt_of_late(std::move(late), waiting, verdict);
+    if (judged.groups.size() != 1) return;
+    if (!judged.waits_inside && waits_more_than_work_explains(judged))
+        return verdict.abstain(
+            fmt::format("ranks wait {} a step for each other, and what they do before does not explain it", waiting),
+            "time more phases between the collectives, and check that collectives have their group and coll");
+    verdict.takes_turns = verdict.shares && lateness_of(*verdict.shares) >= much_waiting;
+}
+
+void doubt_of_unseen(const Coverage& coverage, Verdict& verdict) {
+    const auto expected = coverage.ranks_expected.value_or(coverage.ranks_seen);
+    if (expected <= coverage.ranks_seen)
+        return verdict.abstain(
+            fmt::format("no slow rank is among the {} that were chosen, and all of them wait: it may be another",
+                        format_plural(coverage.ranks_seen, "rank")),
+            "choose all ranks: leave --ranks out");
+    const std::string who = coverage.missing_ranks.empty() ? "ranks that were not recorded"
+                                                           : "rank " + format_ranges(coverage.missing_ranks, 4);
+    verdict.abstain(fmt::format("no slow rank is among the {} of {} ranks seen, and all of them wait: it may be {}",
+                                format_count(coverage.ranks_seen), format_count(expected), who),
+                    "record the other ranks too");
+}
+
+}  // namespace
+
+void doubt(const JudgedJob& judged, Verdict& verdict) {
+    if (!judged.table.has_comm)
+        return verdict.abstain("no phase is a collective, so waiting for other ranks is hidden in the other phases",
+                               "time the collectives, as phases of kind comm with group and coll");
+    const bool has_much_comm = least_comm_share(judged.table) > little_comm;
+    if (verdict.early_end && has_much_comm)
+        return verdict.abstain(
+            fmt::format("{}, and until then no rank was slow", describe_early_end(*verdict.early_end)),
+            "find out why the files of these ranks end (cep check), and record all ranks");
+    if (!judged.job.coverage.is_whole() && has_much_comm) return doubt_of_unseen(judged.job.coverage, verdict);
+    const bool is_matched = judged.table.matched_comm >= least_matched;
+    if (!is_matched && verdict.shares && (lateness_of(*verdict.shares) > little_comm || !verdict.harmless().empty()))
+        return verdict.abstain("most collectives could not be matched between ranks",
+                               "give collectives their group and coll");
+    doubt_of_waiting(judged, verdict);
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text of slow ranks: who is slow, in what, when, by how much, and what to look at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "replay/finding.hpp"
+
+namespace cep::tool {
+
+/// "rank 3 (node0)", "ranks 0–4 and 7".
+[[nodiscard]] std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<std::string>& hosts);
+/// "in nearly every step", "in steps 3 to 20".
+[[nodiscard]] std::string when(const Finding& slow);
+[[nodiscard]] std::string phase_of(const Finding& slow);
+/// " (slow as well: backward)"; "" if only one phase is.
+[[nodiscard]] std::string also_slow(const Finding& slow);
+/// "rank 3: forward takes 1.40 times as long as on its peers, …".
+[[nodiscard]] std::string describe_straggler(const Finding& straggler);
+/// "forward takes 45.0 ms on ranks 0–4, 30.0 ms on ranks 5–7 (1.50 times as long)".
+[[nodiscard]] std::string compare_groups(const Finding& group);
+[[nodiscard]] std::vector<std::string> next_steps_at(const Finding& worst, bool is_on_slow_host);
+
+}  // namespace cep::tool
