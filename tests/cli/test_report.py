@@ -217,9 +217,20 @@ def test_the_heat_map_of_a_healthy_job_is_neutral(report, simulate):
     assert "none does" in page.contents["heat"]
 
 
+def test_of_three_ranks_the_longer_one_has_a_colour(report, job):
+    for rank in range(3):
+        job.write(rank, [{"name": "forward", "step": step, "rank": rank, "duration_ms": 5.0 + 10 * rank} for step in range(20)])
+    page = report("job")
+    pixels, _ = pixels_of(page.pictures()["heat-map"])
+    assert page.model()["rows"]["rank"] == [2, 0, 1] and min(pixels[0]) > 1 and {index for row in pixels[1:] for index in row} == {1}
+    assert "none does" not in page.contents["heat"] and "0 hosts" not in page.text
+
+
 def test_a_stage_with_more_work_stands_out(report, simulate):
     simulate("sim", "--ranks", 16, "--pp", 4, "--steps", 60, "--stage-weights", "1,1,1.35,1")
-    model = report("sim").model()
+    page = report("sim")
+    assert "How sure: replayed from its rows, a step takes as long as it did" in page.contents["verdict"]
+    model = page.model()
     assert sorted(model["rows"]["rank"][:4]) == [rank for rank, blamed in sorted(zip(model["rows"]["rank"], model["rows"]["blamed"])) if blamed]
     assert all(value > model["layers"][0]["low"] for row in decode(model, model["layers"][0])[:4] for value in row)
 

@@ -168,12 +168,13 @@ bool are_same(const StepMatrix& a, const StepMatrix& b) {
 Scale scale_of(Measure measure, const StepMatrix& values, double whole, double most) {
     constexpr double noise = 6;  // times the median deviation: four standard deviations
     constexpr double least_share = 0.01;
+    constexpr double most_share = 0.1;  // of two or three ranks, differences look like noise
     constexpr double least_range = 10;  // so that noise stays pale
     constexpr double factor = 1.25;     // of the median, up and down
     double low = least_share * whole;
     double high = least_range * low;
     if (measure == Measure::beyond) {
-        low = std::max(low, noise * typical_size(values));
+        low = std::clamp(noise * typical_size(values), low, most_share * whole);
         high = least_range * low;
     } else if (measure != Measure::wait) {
         const double median = typical_size(values);

@@ -52,8 +52,8 @@ std::string head(const std::string& title) {
 }
 
 std::string describe_job(const ReportInputs& inputs, const JobView& view) {
-    std::string text = fmt::format("{}, {}", tool::describe_ranks(inputs.job->coverage),
-                                   tool::format_plural(inputs.job->hosts, "host"));
+    std::string text = tool::describe_ranks(inputs.job->coverage);
+    if (inputs.job->hosts > 0) text += ", " + tool::format_plural(inputs.job->hosts, "host");
     if (!view.steps.first.empty())
         text += fmt::format(", {} ({})", tool::format_plural(view.recorded_steps, "recorded step"),
                             tool::format_from_to(view.steps.first.front(), view.steps.last.back()));
