@@ -89,10 +89,10 @@ def test_a_snapshot_beside_a_rank_file_is_named(cep, job, tmp_path):
         job.write(rank, rank_rows(rank, {"loss": [1.0]}))
     assert cep.summary("job")["oom_snapshots"] == []
     (rank_file,) = tmp_path.rglob("cuda_events_rank_1.jsonl")
-    (rank_file.parent / "cep_oom_snapshot_rank_1.pickle").write_bytes(b"x")
-    (rank_file.parent / "cep_oom_snapshot_rank_7.pickle").write_bytes(b"of a rank that is not there")
+    (rank_file.parent / "cuda_memory_rank_1.pickle").write_bytes(b"x")
+    (rank_file.parent / "cuda_memory_rank_7.pickle").write_bytes(b"of a rank that is not there")
     (path,) = cep.summary("job")["oom_snapshots"]
-    assert path.endswith("/cep_oom_snapshot_rank_1.pickle")
+    assert path.endswith("/cuda_memory_rank_1.pickle")
     text = cep("summarize", "job").stdout.decode()
     assert f"a rank ran out of memory: {path}" in text and "what held the memory: " in text
 

@@ -11,7 +11,7 @@ std::vector<std::string> find_oom_snapshots(const InputSet& inputs) {
     for (const InputFile& file : inputs.files) {
         if (!file.name_rank) continue;
         const std::string directory = file.path.substr(0, file.path.rfind('/') + 1);
-        std::string path = fmt::format("{}cep_oom_snapshot_rank_{}.pickle", directory, *file.name_rank);
+        std::string path = fmt::format("{}cuda_memory_rank_{}.pickle", directory, *file.name_rank);
         if (::access(path.c_str(), F_OK) == 0) found.push_back(std::move(path));
     }
     return found;
