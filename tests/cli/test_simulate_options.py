@@ -4,6 +4,7 @@
 import json
 
 import pytest
+from conftest import ROOT
 from simulation import FAULT, Simulation
 
 
@@ -139,8 +140,10 @@ def test_it_says_what_it_wrote_and_what_a_fault_may_have(cep, tmp_path):
     assert b"--fault: no such key: 'factor'; there are rank," in said and b"slowdown or excess_ms" in said
 
 
-def test_help_has_examples_and_every_setting(cep, simulate):
+def test_help_has_examples_and_15_settings_and_the_page_all(cep, simulate):
     text = cep("simulate", "--help").stdout.decode()
     assert "  cep simulate -o " in text.split("Examples:")[1]
-    for key in simulate("job", "--steps", 1).truth["options"]:
-        assert "--" + key.replace("_", "-") in text
+    page = (ROOT / "man" / "cep-simulate.1").read_text()
+    options = [key.replace("_", "-") for key in simulate("job", "--steps", 1).truth["options"]]
+    assert sum(f"  --{option} " in text for option in options) == 15
+    assert all(f"Fl -{option}" in page for option in options)

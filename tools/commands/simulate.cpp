@@ -60,22 +60,22 @@ struct SimulateCommand {
     void add_settings(CLI::App& simulate) {
         for (const simulation::Setting& setting : simulation::all_settings()) {
             const std::string name = simulation::option_name(setting);
-            if (std::holds_alternative<simulation::FlagMember>(setting.member)) {
-                simulate.add_flag_callback(
-                    name, [this, &setting] { settings.emplace_back(&setting, ""); }, simulation::option_help(setting));
-                continue;
-            }
-            simulate
-                .add_option_function<std::string>(
-                    name, [this, &setting](const std::string& text) { settings.emplace_back(&setting, text); },
-                    simulation::option_help(setting))
-                ->option_text(std::string(setting.value_name));
+            const auto take = [this, &setting](const std::string& text) { settings.emplace_back(&setting, text); };
+            const bool is_flag = std::holds_alternative<simulation::FlagMember>(setting.member);
+            CLI::Option* const option =
+                is_flag ? simulate.add_flag_callback(
+                              name, [take] { take(""); }, simulation::option_help(setting))
+                        : simulate.add_option_function<std::string>(name, take, simulation::option_help(setting))
+                              ->option_text(std::string(setting.value_name));
+            if (!setting.is_in_help) option->group("");
         }
     }
 
     void add_to(CLI::App& simulate) {
         simulate.add_option("-o,--output", directory, "Write into this directory")->required()->option_text("DIR");
-        simulate.add_option("--scenario", scenario, "Read the job, its faults and its events from a JSON file")
+        simulate
+            .add_option("--scenario", scenario,
+                        "Read the job, its faults, its events and further settings from a JSON file")
             ->option_text("FILE");
         simulate
             .add_option("--fault", faults,

@@ -32,6 +32,7 @@ struct Setting {
     double max;
     std::string_view value_name;
     std::string_view help;
+    bool is_in_help = false;  // of the command; else its page alone names it
 };
 
 [[nodiscard]] std::span<const Setting> all_settings();
