@@ -555,9 +555,10 @@ def test_attempts_that_repeat_a_step_are_apart(comm, job):
             rows[rank] += network.rows[rank]
     for rank in range(2):
         job.write(rank, rows[rank])
-    model, = comm("job")["models"]
-    assert model["collectives"] == 2 * len(SIZES)
-    assert model["sizes"][0]["transfer_ms"] == pytest.approx(transfer_ms(SIZES[0], 25, 100) + 1.5, rel=1e-6)
+    for attempts, count, more_ms in (((), 1, 2), (("--attempt", 1), 1, 1), (("--attempt", "all"), 2, 1.5)):
+        model, = comm(*attempts, "job")["models"]
+        assert model["collectives"] == count * len(SIZES), attempts
+        assert model["sizes"][0]["transfer_ms"] == pytest.approx(transfer_ms(SIZES[0], 25, 100) + more_ms, rel=1e-6)
 
 
 def test_shards_count_times_the_ranks(comm, job):

@@ -67,7 +67,7 @@ struct CommCommand {
     double link_gb_per_s = 0;
     double link_gbps = 0;
     bool shard_bytes = false;
-    std::uint64_t max_samples = default_max_samples;
+    JobOptions job_options;
 
     [[nodiscard]] comm::CommOptions options() const {
         if (by != "kind" && by != "group") throw UsageError("--by: '" + by + "' is not one of kind, group");
@@ -87,10 +87,8 @@ struct CommCommand {
         return options;
     }
 
-    // All attempts count: each measured the network.
     [[nodiscard]] LoadOptions load_options() const {
-        LoadOptions options{
-            filter.filter(), run_options.choice(), {AttemptChoice::Mode::all}, max_samples, input.reading()};
+        LoadOptions options = job_options.load_options(filter, input, run_options);
         options.keeps_messages = options.only_comm = true;
         return options;
     }
@@ -118,9 +116,7 @@ struct CommCommand {
                        "Compare with a link of this many gigabytes a second in one direction")
             ->check(positive_number)
             ->option_text("GB");
-        app.add_option("--link-gbps", link_gbps, "The same, in gigabits a second")
-            ->check(positive_number)
-            ->option_text("GBIT");
+        app.add_option("--link-gbps", link_gbps)->check(positive_number)->group("");  // in gigabits, as it was once
         app.add_option("--predict", predicted_bytes,
                        "What these sizes would take, such as 64k,1M,2GiB (default: those that were measured)")
             ->option_text("BYTES,...");
@@ -137,10 +133,8 @@ struct CommCommand {
         add_model_options(comm);
         run_options.add_to(comm);
         filter.add_to(comm);
-        comm.add_option("--max-samples", max_samples,
-                        fmt::format("Durations that may be kept; of more, those of some steps (default {})",
-                                    default_max_samples))
-            ->option_text("N");
+        job_options.max_samples = default_max_samples;
+        job_options.add_to(comm, "Durations that may be kept; of more, those of some steps");
         set_examples(comm,
                      "  cep comm output/cuda_event_profiler\n"
                      "  cep comm --link-gb-per-s 50 output\n"

@@ -135,8 +135,9 @@ void OutputOptions::write(const tool::Document& document, const tool::Rendering&
 }
 
 void FilterOptions::add_to(CLI::App& command) {
-    command.add_option("--steps", steps, "Only steps A to B, both included (A:, :B and A alone are allowed)")
-        ->option_text("A:B");
+    command
+        .add_option("--steps", steps, "Only steps A to B, both included (A:, :B and A alone are allowed), and others")
+        ->option_text("A:B,...");
     command.add_option("--ranks", ranks, "Only these ranks, such as 0,3-7")->option_text("LIST");
     command.add_option("--phases", phases, "Only spans of these phases, such as forward,backward")->option_text("LIST");
 }
@@ -163,7 +164,8 @@ void JobOptions::add_to(CLI::App& command, const std::string& kept) {
         .add_option("--attempt", attempt,
                     "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
         ->option_text("WHICH");
-    command.add_option("--max-samples", max_samples, kept + " (default 16000000)")->option_text("N");
+    command.add_option("--max-samples", max_samples, fmt::format("{} (default {})", kept, max_samples))
+        ->option_text("N");
 }
 
 tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const InputOptions& input,

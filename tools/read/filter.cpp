@@ -2,6 +2,7 @@
 #include "read/filter.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/failure.hpp"
 #include "base/text.hpp"
@@ -18,12 +19,18 @@ std::int64_t parse_integer(std::string_view text, std::string_view option) {
 }  // namespace
 
 void Filter::set_steps(std::string_view text) {
-    const std::size_t colon = text.find(':');
-    const std::string_view first = text.substr(0, colon);
-    const std::string_view last = colon == std::string_view::npos ? first : text.substr(colon + 1);
-    if (!first.empty() || colon == std::string_view::npos) first_step_ = parse_integer(first, "--steps");
-    if (!last.empty()) last_step_ = parse_integer(last, "--steps");
-    if (first_step_ > last_step_) throw UsageError("--steps: '" + std::string(text) + "' ends before it begins");
+    steps_ = {};
+    for (const std::string_view part : split(text, ',')) {
+        const std::size_t colon = part.find(':');
+        const std::string_view begin = part.substr(0, colon);
+        const std::string_view end = colon == std::string_view::npos ? begin : part.substr(colon + 1);
+        std::int64_t first = std::numeric_limits<std::int64_t>::min();
+        std::int64_t last = std::numeric_limits<std::int64_t>::max();
+        if (!begin.empty() || colon == std::string_view::npos) first = parse_integer(begin, "--steps");
+        if (!end.empty()) last = parse_integer(end, "--steps");
+        if (first > last) throw UsageError("--steps: '" + std::string(part) + "' ends before it begins");
+        steps_.insert(first, last);
+    }
 }
 
 void Filter::set_ranks(std::string_view text) {
@@ -49,7 +56,7 @@ void Filter::set_phases(std::string_view text) {
 bool Filter::accepts_among_others(const Row& row) const {
     if (!ranks_.empty() && !(row.rank && accepts_rank(*row.rank))) return false;
     if (row.type == RowType::run || row.type == RowType::stats) return true;
-    if (row.step && (*row.step < first_step_ || *row.step > last_step_)) return false;
+    if (row.step && has_steps() && !steps_.contains(*row.step)) return false;
     if (phases_.empty()) return true;
     if (row.type != RowType::span && row.type != RowType::open) return false;
     return std::find(phases_.begin(), phases_.end(), row.name) != phases_.end();

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,17 +15,14 @@ namespace cep::tool {
 
 class Filter {
   public:
-    /// "A:B", "A:", ":B" or "A", both ends inclusive. Throws UsageError.
+    /// "A:B", "A:", ":B" or "A", both ends inclusive, or several of these, as "0:9,100,200:". Throws UsageError.
     void set_steps(std::string_view text);
     /// "0,3-7". Throws UsageError.
     void set_ranks(std::string_view text);
     /// "forward,backward". Throws UsageError.
     void set_phases(std::string_view text);
 
-    [[nodiscard]] bool has_steps() const {
-        return first_step_ != std::numeric_limits<std::int64_t>::min() ||
-               last_step_ != std::numeric_limits<std::int64_t>::max();
-    }
+    [[nodiscard]] bool has_steps() const { return !steps_.empty(); }
     [[nodiscard]] bool has_ranks() const { return !ranks_.empty(); }
     [[nodiscard]] bool has_phases() const { return !phases_.empty(); }
     [[nodiscard]] bool accepts_rank(std::int64_t rank) const { return ranks_.empty() || ranks_.contains(rank); }
@@ -37,8 +33,7 @@ class Filter {
     /// The same steps of all ranks and phases.
     [[nodiscard]] Filter of_steps() const {
         Filter filter;
-        filter.first_step_ = first_step_;
-        filter.last_step_ = last_step_;
+        filter.steps_ = steps_;
         return filter;
     }
 
@@ -47,9 +42,8 @@ class Filter {
   private:
     [[nodiscard]] bool accepts_among_others(const Row& row) const;
 
-    std::int64_t first_step_ = std::numeric_limits<std::int64_t>::min();
-    std::int64_t last_step_ = std::numeric_limits<std::int64_t>::max();
-    NumberRanges ranks_;               // empty: all
+    NumberRanges steps_;               // empty: all
+    NumberRanges ranks_;               // likewise
     std::vector<std::string> phases_;  // in order; empty: all
 };
 

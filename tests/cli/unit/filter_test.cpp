@@ -32,6 +32,11 @@ TEST(Filter, StepsMayBeOpenAtAnEndOrOneStep) {
     EXPECT_FALSE(accepts_step("4", 5));
 }
 
+TEST(Filter, StepsAreListsOfRanges) {
+    for (const int step : {0, 3, 7, 100, 5000}) EXPECT_TRUE(accepts_step(":0,3,5:9,100:", step)) << step;
+    for (const int step : {1, 2, 4, 10, 99}) EXPECT_FALSE(accepts_step(":0,3,5:9,100:", step)) << step;
+}
+
 TEST(Filter, RanksAreListsOfRanges) {
     Filter filter;
     filter.set_ranks("0,3-5");
