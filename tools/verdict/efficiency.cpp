@@ -83,6 +83,10 @@ Efficiency find_efficiency(const JobTable& table, const Ledger& ledger, std::siz
         efficiency.comm_ms = ledger.comm_ms / recorded;
         efficiency.exposed_comm_ms = (ledger.comm_ms - ledger.hidden_comm_ms) / recorded;
         efficiency.overlap_efficiency = ledger.hidden_comm_ms / ledger.comm_ms;
+        const double compute_ms = ledger.run.steps > 0 ? ledger.mean_ms(TimeKind::compute) / ledger.run.steps : 0;
+        if (compute_ms > 0)
+            efficiency.overlap_of_possible =
+                std::min(1.0, ledger.hidden_comm_ms / recorded / std::min(compute_ms, *efficiency.comm_ms));
     }
     find_bubble(table, ledger, pipeline_length, efficiency);
     return efficiency;

@@ -44,6 +44,7 @@ struct Efficiency {
     std::optional<double> comm_ms;                      // a recorded step, mean over ranks
     std::optional<double> exposed_comm_ms;              // of that: beside no compute
     std::optional<double> overlap_efficiency;           // hidden communication / all of it, over all steps and ranks
+    std::optional<double> overlap_of_possible;          // hidden communication / the shorter of compute and all of it
     std::optional<double> bubble_fraction;              // measured: StepShares::bubble of a pipeline
     std::optional<double> theoretical_bubble_fraction;  // (p − 1) / (m + p − 1)
 };

@@ -77,8 +77,9 @@ void write_efficiency(JsonWriter& json, const Efficiency& efficiency) {
     json.begin_object();
     json.members("mfu", efficiency.mfu, "hfu", efficiency.hfu, "tokens_per_s", efficiency.tokens_per_s, "comm_ms",
                  efficiency.comm_ms, "exposed_comm_ms", efficiency.exposed_comm_ms, "overlap_efficiency",
-                 efficiency.overlap_efficiency, "bubble_fraction", efficiency.bubble_fraction,
-                 "theoretical_bubble_fraction", efficiency.theoretical_bubble_fraction);
+                 efficiency.overlap_efficiency, "overlap_of_possible", efficiency.overlap_of_possible,
+                 "bubble_fraction", efficiency.bubble_fraction, "theoretical_bubble_fraction",
+                 efficiency.theoretical_bubble_fraction);
     json.end_object();
 }
 
