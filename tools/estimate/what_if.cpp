@@ -21,7 +21,7 @@ namespace {
 using namespace tool;
 using comm::TransferFit;
 
-constexpr double nearly_all = 0.9;  // of the rows of a name
+constexpr double most_of = 0.5;  // of the rows of a name: the last bucket may begin when backward is over
 
 bool is_backward(const NamedPhase& phase) {
     return phase.kind == schema::Kind::compute && phase.name.find("backward") != std::string_view::npos;
@@ -180,7 +180,7 @@ class Pricer {
                 count_in_backward(std::span(step.rows).subspan(rank.first, rank.last - rank.first), counts);
                 ++rank_steps;
             }
-        std::erase_if(counts, [](const auto& one) { return one.second.second < nearly_all * one.second.first; });
+        std::erase_if(counts, [](const auto& one) { return one.second.second < most_of * one.second.first; });
         if (counts.size() != 1) return std::nullopt;
         const auto& [name, count] = *counts.begin();
         Buckets buckets{name, count.first / rank_steps};
