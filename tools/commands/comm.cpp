@@ -11,6 +11,7 @@
 #include "comm/comm_document.hpp"
 #include "comm/comm_report.hpp"
 #include "commands/commands.hpp"
+#include "commands/help.hpp"
 #include "commands/options.hpp"
 #include "model/job.hpp"
 #include "read/read_run.hpp"
@@ -116,7 +117,7 @@ struct CommCommand {
                        "Compare with a link of this many gigabytes a second in one direction")
             ->check(positive_number)
             ->option_text("GB");
-        app.add_option("--link-gbps", link_gbps)->check(positive_number)->group("");  // in gigabits, as it was once
+        app.add_option("--link-gbps", link_gbps)->check(positive_number)->group(hidden_group);  // in gigabits
         app.add_option("--predict", predicted_bytes,
                        "What these sizes would take, such as 64k,1M,2GiB (default: those that were measured)")
             ->option_text("BYTES,...");

@@ -91,7 +91,7 @@ Candidates candidates_of_names(const CLI::App& command, bool options) {
     Candidates candidates = commands_of(command);
     for (const CLI::Option* option : command.get_options()) {
         if (!options && option->get_positional()) return candidates_of_values(command, *option, "");
-        if (!options) continue;
+        if (!options || is_hidden(*option)) continue;
         for (const std::string& name : option->get_lnames())
             candidates.push_back({"--" + name, option->get_description()});
         for (const std::string& name : option->get_snames())

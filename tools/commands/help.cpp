@@ -105,7 +105,7 @@ std::string help_text(const CLI::App& app, std::size_t columns) {
     for (const CLI::Option* option : app.get_options()) {
         if (option->get_positional())
             arguments.push_back({option->get_name(), option->get_description()});
-        else if (!option->get_group().empty())  // else it is kept for scripts
+        else if (!is_hidden(*option))
             options.push_back({names_of(*option), option->get_description()});
     }
     return tool::wrap_to_width(app.get_description(), 0, columns) + "\n\n" + usage_of(app) +

@@ -11,6 +11,12 @@
 
 namespace cep::cli {
 
+/// Of options that are kept for scripts: no help has them, and no completion.
+inline constexpr const char* hidden_group = "hidden";
+[[nodiscard]] inline bool is_hidden(const CLI::Option& option) {
+    return option.get_group() == hidden_group || option.get_group().empty();
+}
+
 /// A word, such as the name of a command or an option, and what it is about.
 struct Entry {
     std::string word;

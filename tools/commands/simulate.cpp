@@ -11,6 +11,7 @@
 #include "base/say.hpp"
 #include "base/units.hpp"
 #include "commands/commands.hpp"
+#include "commands/help.hpp"
 #include "commands/options.hpp"
 #include "read/read_all.hpp"
 #include "simulate/scenario.hpp"
@@ -67,7 +68,7 @@ struct SimulateCommand {
                               name, [take] { take(""); }, simulation::option_help(setting))
                         : simulate.add_option_function<std::string>(name, take, simulation::option_help(setting))
                               ->option_text(std::string(setting.value_name));
-            if (!setting.is_in_help) option->group("");
+            if (!setting.is_in_help) option->group(hidden_group);
         }
     }
 
