@@ -161,7 +161,7 @@ COMPLETE = {"bash": complete_in_bash, "fish": complete_in_fish, "zsh": complete_
     (["cep", "merge", "--attempt", ""], {"all", "last"}),
     (["cep", "compare", "--fail-on", ""], {"regression", "step-regression", "undecided"}),
     (["cep", "completion", ""], {"bash", "zsh", "fish"}),
-    (["cep", "simulate", "--hidden"], {"--hidden-collectives"}),
+    (["cep", "simulate", "--gradient"], {"--gradient-mb"}),
     (["cep", "help", "mer"], {"merge"}),
     (["cep", "help", "top"], {"topics"}),
 ])
