@@ -43,6 +43,13 @@ def beyond_ascii(page: str) -> list[str]:
         return [line.rstrip() for line in file if not line.isascii()]
 
 
+def lost_references(page: str) -> list[str]:
+    """References to a section of the page that it does not have."""
+    with open(page, encoding="utf-8") as file:
+        named = re.findall(r'^\.(?:Pq see )?S[x] "?(.*?)"?(?: [.,;:)])*$', file.read(), re.MULTILINE)
+    return [name for name in named if name not in headings_in_source(page)]
+
+
 def nested_quotes(page: str) -> list[str]:
     return re.findall("‘[^’]*‘[^’]*’", printed(page))
 
@@ -61,6 +68,9 @@ def main() -> int:
             failed.append(page)
         for text in beyond_ascii(page):
             print(f"{page}: a character that groff needs an escape for: {text}")
+            failed.append(page)
+        for text in lost_references(page):
+            print(f"{page}: no section is called so: {text}")
             failed.append(page)
         for text in nested_quotes(page):
             print(f"{page}: a quote within a quote: {text}")
