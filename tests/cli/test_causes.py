@@ -283,3 +283,11 @@ def test_headline_and_causes_of_slow_ranks_are_one_number(cep, job):
     assert said == pytest.approx(100 * (1 - 1 / cause["slowdown"]), abs=0.6)
     assert said == pytest.approx(100 * (1 - 1 / verdict["job_slowdown"]), abs=0.6)
     assert verdict["stragglers"][0]["cost_share"] == pytest.approx(1 - 1 / cause["slowdown"], rel=1e-6)
+
+
+def test_transfers_whose_other_ends_are_lost_are_still_matched(cep, job):
+    """Of a send whose row is there, the receive is missing as often as any row: that says nothing of the others."""
+    truth = make(job.write, Shape("pipeline", dp=4, pp=4, micro_batches=8), Fault("rank", 1.4, (3,)), Damage(lost=0.12))
+    verdict = cep.summary("job")["verdict"]
+    assert verdict["replay"]["holds"]
+    assert verdict["job_slowdown"] == pytest.approx(truth.slowdown, abs=0.01)

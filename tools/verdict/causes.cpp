@@ -156,7 +156,7 @@ std::string why_bound(const Verdict& verdict) {
     if (!replay.is_possible) return "the saving is a bound, as the steps cannot be replayed: " + replay.reason;
     if (replay.holds())
         return "the saving is a bound: ranks wait inside of their work, where no row tells waiting from work";
-    if (replay.matched < Replay::least_matched)
+    if (!replay.is_matched())
         return fmt::format("the saving is a bound: of the communication, {} could be matched between ranks",
                            format_percent(replay.matched));
     if (replay.row_coverage < Replay::least_coverage)
@@ -252,8 +252,7 @@ void add_causes(Document& document, const Verdict& verdict) {
             fmt::format("ranks that were not recorded can cost at most {} a step: transfers take no longer; but a rank "
                         "may wait for one of them inside of a phase",
                         format_duration_ms(replay.unseen_ms)));
-    if (replay.is_possible && replay.row_coverage >= Replay::least_coverage &&
-        replay.matched >= Replay::least_matched && !replay.holds())
+    if (replay.is_possible && replay.row_coverage >= Replay::least_coverage && replay.is_matched() && !replay.holds())
         document.notes.push_back(fmt::format(
             "a replay of the steps from their rows is {}, so {}", describe_error(replay.error),
             replay.is_usable() ? "what it says that causes cost is approximate" : "the verdict does not use it"));
