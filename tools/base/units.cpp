@@ -106,6 +106,10 @@ std::string format_numbers(std::string_view noun, const std::vector<std::int64_t
     return fmt::format("{}{} {}", noun, sorted.size() == 1 ? "" : "s", format_ranges(sorted, max_ranges));
 }
 
+std::string format_one_of(std::string_view noun, const std::vector<std::int64_t>& sorted, std::size_t max_ranges) {
+    return (sorted.size() > 1 ? "one of " : "") + format_numbers(noun, sorted, max_ranges);
+}
+
 std::string format_from_to(std::int64_t first, std::int64_t last) {
     return first == last ? format_integer(first) : format_integer(first) + " to " + format_integer(last);
 }

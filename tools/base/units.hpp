@@ -30,6 +30,9 @@ namespace cep::tool {
 /// "rank 3" or "ranks 3, 5–7": the noun and the numbers.
 [[nodiscard]] std::string format_numbers(std::string_view noun, const std::vector<std::int64_t>& sorted,
                                          std::size_t max_ranges = 8);
+/// "rank 3" or "one of ranks 3, 5–7".
+[[nodiscard]] std::string format_one_of(std::string_view noun, const std::vector<std::int64_t>& sorted,
+                                        std::size_t max_ranges = 8);
 /// "1,000 to 2,000"; of one number, that alone.
 [[nodiscard]] std::string format_from_to(std::int64_t first, std::int64_t last);
 

@@ -36,7 +36,7 @@ struct MetricsCommand {
         if (status == Status::nothing_readable) return status;
         const std::size_t threads = input.reading().thread_count();
         const Verdict verdict = judge(job, {peak_flops, threads}).verdict;
-        const Summary summary = summarize(job, Grouping{}, threads, &verdict.ledger);
+        const Summary summary = summarize(job, Grouping{}, threads, &verdict);
         write_output(out, job_metrics(job, summary, verdict, max_phases));
         say_written("metrics", out, "figures of " + format_plural(job.coverage.ranks_seen, "rank"));
         return status;

@@ -131,7 +131,7 @@ struct ReportCommand {
         if (status == Status::nothing_readable) return status;
         const std::size_t threads = input.reading().thread_count();
         auto [verdict, table] = judge(job, {peak_flops, threads});
-        const Summary summary = summarize(job, Grouping{}, threads, &verdict.ledger);
+        const Summary summary = summarize(job, Grouping{}, threads, &verdict);
         const std::optional<compare::Comparison> comparison = compare_with(std::move(a), job, verdict);
         inputs.job = &job;
         inputs.summary = &summary;

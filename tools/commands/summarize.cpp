@@ -74,7 +74,7 @@ struct SummarizeCommand {
         std::optional<Verdict> verdict;
         const Rendering rendering = this->rendering();
         if (!no_verdict) verdict = judge(job, {peak_flops, threads, rendering.pictures.columns > 0}).verdict;
-        Summary summary = summarize(job, grouping, threads, verdict ? &verdict->ledger : nullptr);
+        Summary summary = summarize(job, grouping, threads, verdict ? &*verdict : nullptr);
         summary.oom_snapshots = find_oom_snapshots(inputs);
         const Status status = report_status("summarize", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;

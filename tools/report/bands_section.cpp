@@ -43,7 +43,7 @@ std::vector<Point> points_of(const Plot& plot, const std::vector<double>& values
 void draw_events(Svg& svg, const Plot& plot, const Bins& steps, const tool::Job& job, const tool::Verdict& verdict) {
     for (const tool::ChangeFact& change : verdict.changes)
         if (const auto x = x_of_step(plot, steps, change.step))
-            svg.line("change", {*x, plot.top}, {*x, plot.bottom}, tool::describe_change(change));
+            svg.line("change", {*x, plot.top}, {*x, plot.bottom}, tool::describe_change(change, verdict.ranks));
     std::size_t drawn = 0;
     for (const auto& [name, mark] : job.marks)
         for (const auto& [first, last] : mark.steps.ranges()) {
@@ -104,7 +104,7 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
 std::vector<std::string> describe_events(const tool::Job& job, const tool::Verdict& verdict) {
     std::vector<std::string> lines;
     for (const tool::ChangeFact& change : verdict.changes)
-        lines.push_back("Change: " + tool::describe_change(change) +
+        lines.push_back("Change: " + tool::describe_change(change, verdict.ranks) +
                         (change.phase.empty() ? "" : ", most of it in " + change.phase));
     for (const auto& [name, mark] : job.marks)
         lines.push_back(fmt::format("Mark {}: {} rows, {}", name, tool::format_count(mark.count),

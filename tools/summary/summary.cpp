@@ -82,9 +82,19 @@ std::vector<StrideChangeGroup> find_stride_changes(const Job& job) {
     return found;
 }
 
+/// The rank that the verdict names first in a phase, as a place in the ledger.
+std::optional<std::size_t> find_named(const Verdict& verdict, const std::string& phase) {
+    const std::vector<RankLedger>& ranks = verdict.ledger.ranks;
+    for (const Finding* const straggler : verdict.stragglers())
+        for (std::size_t i = 0; straggler->phase == phase && i < ranks.size(); ++i)
+            if (ranks[i].rank == straggler->typical_rank) return i;
+    return std::nullopt;
+}
+
 // The share is of what nothing hides; of spans that enclose others, of all of them. The slowest rank is the one with
-// the most work of its own.
-void take_from(const Ledger& ledger, PhaseSummary& phase) {
+// the most work of its own, unless the verdict names another.
+void take_from(const Verdict& verdict, PhaseSummary& phase) {
+    const Ledger& ledger = verdict.ledger;
     const PhaseLedger* const found = ledger.find(phase.name);
     if (found == nullptr) return;
     phase.share = ledger.share(*found);
@@ -95,6 +105,8 @@ void take_from(const Ledger& ledger, PhaseSummary& phase) {
     std::size_t slowest = 0;
     for (std::size_t i = 0; i < found->own_ms.size(); ++i)
         if (!(found->own_ms[i] <= found->own_ms[slowest]) && !is_missing(found->own_ms[i])) slowest = i;
+    if (const auto named = find_named(verdict, phase.name); named && !is_missing(found->own_ms[*named]))
+        slowest = *named;
     phase.slowest_rank = ledger.ranks[slowest].rank;
     const double typical_ms = median_of(own_ms);
     if (typical_ms > 0) phase.skew = found->own_ms[slowest] / typical_ms;
@@ -119,17 +131,17 @@ std::string Grouping::name() const {
     return std::string(step_prefix) + std::to_string(window_steps);
 }
 
-Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads, const Ledger* ledger) {
+Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads, const Verdict* verdict) {
     Summary summary;
     summary.phases = summarize_phases(all_series(job.ranks), threads);
-    if (ledger != nullptr && !ledger->empty())
-        for (PhaseSummary& phase : summary.phases) take_from(*ledger, phase);
+    if (verdict != nullptr && !verdict->ledger.empty())
+        for (PhaseSummary& phase : summary.phases) take_from(*verdict, phase);
     summary.counters = summarize_counters(job.ranks);
     summary.memory = summarize_memory(job.ranks);
     summary.own_cost = find_own_cost(job);
     summary.stride_changes = find_stride_changes(job);
     summary.grouping = grouping;
-    summary.groups = summarize_groups(job, grouping, threads, ledger);
+    summary.groups = summarize_groups(job, grouping, threads, verdict != nullptr ? &verdict->ledger : nullptr);
     if (job.filter.has_phases()) drop_baseless_shares(summary);
     return summary;
 }

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/number_ranges.hpp"
-#include "ledger/ledger.hpp"
 #include "model/job.hpp"
 #include "summary/counter_summary.hpp"
+#include "verdict/verdict.hpp"
 
 namespace cep::tool {
 
@@ -85,8 +85,8 @@ struct Summary {
     std::vector<StrideChangeGroup> stride_changes;  // by strides, without ranks whose stride came back to the user's
 };
 
-/// `ledger`: for shares of the time, and what ranks do themselves; nullptr without. Throws UsageError where the job
-/// does not hold the durations that the grouping needs.
-[[nodiscard]] Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads, const Ledger* ledger);
+/// `verdict`: for shares of the time, what ranks do themselves, and which of them it names; nullptr without. Throws
+/// UsageError where the job does not hold the durations that the grouping needs.
+[[nodiscard]] Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads, const Verdict* verdict);
 
 }  // namespace cep::tool

@@ -122,7 +122,8 @@ std::string describe_memory(const MemorySummary& memory) {
     if (memory.peak_allocated_bytes) text += describe_bytes("allocated", *memory.peak_allocated_bytes);
     if (memory.peak_allocated_bytes && memory.peak_reserved_bytes) text += ", ";
     if (memory.peak_reserved_bytes) text += describe_bytes("reserved", *memory.peak_reserved_bytes);
-    text += " on the median rank";
+    const auto& any = memory.peak_allocated_bytes ? memory.peak_allocated_bytes : memory.peak_reserved_bytes;
+    if (any && any->ranks > 1) text += " on the median rank";
     if (const auto& used = memory.used)
         text +=
             fmt::format("; {:.0f} % of the device reserved{}, {:.0f} % headroom", 100 * used->max,

@@ -184,21 +184,22 @@ class History {
 
 }  // namespace
 
-std::string describe_change(const ChangeFact& change) {
+std::string describe_change(const ChangeFact& change, std::uint64_t ranks) {
+    const std::string_view step = ranks == 1 ? "a step" : "everyone's step";
     const std::string first = format_integer(change.step);
     const std::string last = format_integer(change.last_step);
     const std::string from_to = fmt::format("from {} to {} ({:+.1f} %)", format_duration_ms(change.before_ms),
                                             format_duration_ms(change.after_ms), 100 * change.relative());
     if (change.shape == ChangeShape::ramp)
-        return fmt::format("from step {} to {} everyone's step {} steadily {}", first, last,
+        return fmt::format("from step {} to {} {} {} steadily {}", first, last, step,
                            change.relative() > 0 ? "grows" : "shrinks", from_to);
     if (change.shape == ChangeShape::stair)
-        return fmt::format("from step {} to {} everyone's step {} in {} stairs {}", first, last,
+        return fmt::format("from step {} to {} {} {} in {} stairs {}", first, last, step,
                            change.relative() > 0 ? "grows" : "shrinks", change.stairs, from_to);
     const bool is_burst = change.shape == ChangeShape::burst;
     const std::string when = is_burst ? fmt::format("in steps {} to {}", first, last) : "from step " + first + " on";
     const std::string then = is_burst ? ", and then about as before" : "";
-    if (change.is_typical) return fmt::format("{} everyone's step takes {}{}", when, instead_of(change), then);
+    if (change.is_typical) return fmt::format("{} {} takes {}{}", when, step, instead_of(change), then);
     return fmt::format("{} {} of the steps are long, {} before: a step takes {} on average{}", when,
                        format_percent(change.long_share_after), format_percent(change.long_share_before),
                        instead_of(change), then);

@@ -32,8 +32,8 @@ struct ChangeFact {
     [[nodiscard]] double relative() const { return after_ms / before_ms - 1; }
 };
 
-/// "from step 200 on everyone's step takes 110 ms instead of 100 ms (+10.0 %)".
-[[nodiscard]] std::string describe_change(const ChangeFact& change);
+/// "from step 200 on everyone's step takes 110 ms instead of 100 ms (+10.0 %)", of a job of so many ranks.
+[[nodiscard]] std::string describe_change(const ChangeFact& change, std::uint64_t ranks);
 /// The same for a headline, of a change to longer steps: "every step from 200 on takes 10 % longer".
 [[nodiscard]] std::string headline_of_change(const ChangeFact& change);
 

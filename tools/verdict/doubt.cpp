@@ -92,7 +92,7 @@ void doubt_of_unseen(const Coverage& coverage, Verdict& verdict) {
                         format_plural(coverage.ranks_seen, "rank")),
             "choose all ranks: leave --ranks out");
     const std::string who = coverage.missing_ranks.empty() ? "ranks that were not recorded"
-                                                           : "rank " + format_ranges(coverage.missing_ranks, 4);
+                                                           : format_one_of("rank", coverage.missing_ranks, 4);
     verdict.abstain(fmt::format("no slow rank is among the {} of {} ranks seen, and all of them wait: it may be {}",
                                 format_count(coverage.ranks_seen), format_count(expected), who),
                     "record the other ranks too");

@@ -21,6 +21,17 @@ std::string range_of(const Finding& straggler) {
     return fmt::format("steps {} to {}", format_integer(straggler.first_step), format_integer(straggler.last_step));
 }
 
+/// "any 8 steps": so many that one of them is most likely slow.
+std::string steps_to_look_at(const Finding& straggler) {
+    constexpr double missed = 0.05;  // of all such stretches of steps
+    if (straggler.pattern == Pattern::window) return range_of(straggler);
+    if (straggler.pattern == Pattern::persistent) return "any step";
+    if (straggler.every_steps) return fmt::format("any {} steps", format_integer(*straggler.every_steps));
+    const double fraction = std::clamp(straggler.step_fraction, 1e-6, 0.95);
+    return fmt::format("any {} steps",
+                       format_integer(std::lround(std::ceil(std::log(missed) / std::log1p(-fraction)))));
+}
+
 bool is_uncovered(const Finding& straggler) {
     return straggler.phase == uncovered_name;
 }
@@ -129,8 +140,8 @@ std::vector<std::string> next_steps_at(const Finding& worst, bool is_on_slow_hos
                         "collection, other processes",
                         worst.typical_rank));
     } else {
-        next.push_back(fmt::format("{} on rank {} in {}", tool_for(worst), worst.typical_rank,
-                                   worst.pattern == Pattern::persistent ? "any step" : range_of(worst)));
+        next.push_back(
+            fmt::format("{} on rank {} in {}", tool_for(worst), worst.typical_rank, steps_to_look_at(worst)));
     }
     if (worst.grows)
         next.push_back(

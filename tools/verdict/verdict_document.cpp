@@ -271,7 +271,7 @@ class Sentences {
         const std::size_t shown = std::min(max_shown, verdict_.changes.size());
         for (std::size_t i = 0; i < shown; ++i) {
             const ChangeFact& change = verdict_.changes[i];
-            std::string text = describe_change(change);
+            std::string text = describe_change(change, verdict_.ranks);
             // What a phase waits for is not its own: some may have none of the change, and one may have more than all.
             const double part = change.phase_change_ms / (change.after_ms - change.before_ms);
             if (!change.phase.empty() && part >= most_of_it && part <= 1 / most_of_it)
