@@ -50,6 +50,10 @@ def autoregressive(rng, steps, correlation, size=0.03):
     return np.exp(size * own)
 
 
+def short(correlation, steps):
+    return lambda rng, _: autoregressive(rng, steps, correlation)
+
+
 def mixture(factor, chance):
     return lambda rng, steps: noise(rng, steps) * np.where(rng.random(steps) < chance, factor, 1)
 
@@ -88,6 +92,8 @@ STATIONARY = {
     "AR(1) 0.8": lambda rng, steps: autoregressive(rng, steps, 0.8),
     "AR(1) 0.9": lambda rng, steps: autoregressive(rng, steps, 0.9),
     "AR(1) 0.95": lambda rng, steps: autoregressive(rng, steps, 0.95),
+    **{f"AR(1) {correlation}, {steps} steps": short(correlation, steps)
+       for correlation in (0.8, 0.9, 0.95) for steps in (20, 40, 60)},
     "daily cycle of 5 %": daily,
     "every 10th step 1.5 times": every(10, 1.5),
     "every 100th step 10 times": every(100, 10),

@@ -47,6 +47,13 @@ def test_a_ramp_is_said_with_its_total(changed):
     assert any("everyone's step grows steadily from" in line for line in verdict["evidence"])
 
 
+def test_one_rank_has_no_everyone(cep, tmp_path):
+    own = {name: ms * when(200) for name, ms in own_times(1, STEPS, noise=0.01).items()}
+    write_job(tmp_path / "job", own)
+    evidence = json.loads(cep("summarize", "--json", "job").stdout)["verdict"]["evidence"]
+    assert any(line.startswith("from step 200 on a step takes") for line in evidence)
+
+
 def test_stairs_are_one_change_with_their_total(changed):
     verdict = changed(1.05 ** (np.arange(STEPS) // 80), noise=0.01)
     (change,) = verdict["changes"]

@@ -116,7 +116,7 @@ def test_files_from(cep, four_ranks, tmp_path):
     (tmp_path / "zeros").write_text(paths.replace("\n", "\0"))
     assert cep.merged("--files-from", "zeros") == whole
     done = cep("merge", "--files-from", "job", status=2)
-    assert done.stderr == b"cep merge: --files-from job: Is a directory\n"
+    assert done.stderr == b"cep merge: --files-from job: Is a directory\nTry 'cep merge --help'.\n"
 
 
 def test_compressed_rank_files_of_a_directory(cep, four_ranks):

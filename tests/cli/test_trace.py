@@ -323,6 +323,14 @@ def test_clocks_of_hosts_are_set_right_by_collectives(cep, trace, simulate):
     assert {(event["pid"], int(event["args"]["written_start_ns"])) for event in shown.slices} == starts
 
 
+def test_clocks_of_standard_input_are_set_right_too(cep, simulate):
+    simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--steps", 40, "--record-every", 1, "--clock-skew-ms", 30)
+    rows = b"".join(path.read_bytes() for path in sorted((cep.folder / "job").glob("*.jsonl")))
+    piped, named = cep("trace", "-", stdin=rows), cep("trace", "job")
+    assert (piped.stdout, piped.stderr) == (named.stdout, named.stderr)
+    assert b"the clocks of hosts are up to" in piped.stderr
+
+
 def test_clocks_that_agree_are_left_alone(cep, trace, simulate):
     simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--steps", 40, "--record-every", 1)
     done = cep("trace", "--all", "job")

@@ -13,6 +13,7 @@ from conftest import START_NS, attempt_rows, run_row, span_row
 RANKS = 4
 STEPS = 40
 TRANSFER_MS = 2.0
+UNEVEN = (1, 2, 5, 9, 10, 16, 18, 22, 23, 29, 33, 36, 37)
 
 
 class Trainer:
@@ -279,13 +280,37 @@ def test_outages_and_steps_done_again_are_said(cep, tmp_path):
     assert any(line.startswith("steps that a later attempt did again took 1.9") for line in evidence)
 
 
-def test_a_rank_that_is_not_there_may_be_the_slow_one(cep, trainer):
+@pytest.mark.parametrize("absent, who", [((1,), "it may be rank 1"), ((1, 3), "it may be one of ranks 1, 3")])
+def test_a_rank_that_is_not_there_may_be_the_slow_one(cep, trainer, absent, who):
     for step in range(STEPS):
         trainer.step(step, {(1, "forward"): 20.0})
-    del trainer.rows[1]
+    for rank in absent:
+        del trainer.rows[rank]
     trainer.write()
     verdict = verdict_of(cep)
-    assert verdict["abstained"] and "it may be rank 1" in verdict["reason"]
+    assert verdict["abstained"] and verdict["reason"].endswith(who)
+
+
+def test_the_table_names_the_rank_that_the_verdict_names(cep, trainer):
+    """Rank 2 is slow in each step; rank 0 has a larger mean, of one step."""
+    for step in range(STEPS):
+        trainer.step(step, {(2, "forward"): 3.0, (0, "forward"): 400.0 if step == 20 else 0.0})
+    trainer.write()
+    summary = json.loads(cep("summarize", "--json", "job").stdout)
+    assert summary["verdict"]["stragglers"][0]["rank"] == 2
+    (forward,) = [phase for phase in summary["phases"] if phase["name"] == "forward"]
+    assert forward["slowest_rank"] == 2 and forward["skew"] == pytest.approx(1.1, abs=0.01)
+
+
+@pytest.mark.parametrize("slow, steps", [(range(STEPS), "any step"), (range(10, 25), "steps 10 to 24"),
+                                         (range(3, 40, 3), "any 3 steps"), (UNEVEN, "any 8 steps")])
+def test_the_advice_names_the_steps_to_look_at(cep, trainer, slow, steps):
+    for step in range(STEPS):
+        trainer.step(step, {(2, "forward"): 30.0} if step in slow else {})
+    trainer.write()
+    verdict = verdict_of(cep)
+    assert any(line.endswith(f"on rank 2 in {steps}") for line in verdict["next"])
+    assert any(line.startswith("how sure: practically certain (noise alone does this in") for line in verdict["evidence"])
 
 
 def test_only_some_phases_are_not_judged(cep, trainer):
@@ -394,6 +419,12 @@ def test_fail_on_a_finding(cep, trainer, finding, status):
     done = cep("summarize", "--fail-on", finding, "job", status=status)
     assert (f"--fail-on {finding}:" in done.stderr.decode()) == (status == 1)
     assert done.stdout.decode().startswith("Rank 2 (node0) is slow in forward")
+
+
+def test_what_ranks_wait_for_in_a_pipeline_is_its_bubble(cep, simulate):
+    simulate("job", "--ranks", 8, "--pp", 4, "--steps", 40, "--record-every", 1)
+    (line,) = [line for line in verdict_of(cep)["evidence"] if "the rest of communication is transfer" in line]
+    assert "of the time is the bubble of the pipeline" in line
 
 
 def test_fail_on_something_unknown_is_a_usage_error(cep, trainer):

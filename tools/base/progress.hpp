@@ -11,10 +11,16 @@
 
 namespace cep::tool {
 
+/// Of all that a command does, so that the bar of one that reads its inputs twice does not go back.
+struct PartOfWork {
+    double from = 0;
+    double to = 1;
+};
+
 class Progress {
   public:
     /// `total_bytes` 0: not known. `done`: what happens to the bytes, such as "read".
-    explicit Progress(std::uint64_t total_bytes, std::string_view done = "read");
+    explicit Progress(std::uint64_t total_bytes, PartOfWork part = {}, std::string_view done = "read");
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
     ~Progress();
@@ -29,6 +35,7 @@ class Progress {
     void show(std::uint64_t done_bytes);
 
     const std::uint64_t total_bytes_;
+    const PartOfWork part_;
     const std::string_view done_;
     std::atomic<std::uint64_t> done_bytes_{0};
     std::atomic<std::uint64_t> next_look_bytes_{0};

@@ -152,13 +152,13 @@ Table size_table(const CommReport& report) {
     for (const CommModel& model : report.models) {
         for (const SizeReport& size : model.sizes) {
             const double transfer_ms = size.point.transfer_ms;
-            const DurationFormat format(transfer_ms, std::max(size.p90_ms, size.wait_ms));
+            const DurationFormat format(transfer_ms, size.p90_ms);
             const std::uint64_t collectives = size.point.collectives;
             std::vector<Cell> cells = model_cells(model);
             cells.push_back(bytes(size.point.bytes));
             cells.push_back(Cell::shown(collectives, format_count(collectives * model.one_in)));
-            for (const double ms : {transfer_ms, size.p90_ms, size.wait_ms})
-                cells.push_back(Cell::shown(ms, format(ms)));
+            for (const double ms : {transfer_ms, size.p90_ms}) cells.push_back(Cell::shown(ms, format(ms)));
+            cells.push_back(Cell::shown(size.wait_ms, format_duration_ms(size.wait_ms)));
             cells.push_back(bandwidth(size.algorithm_gb_per_s));
             cells.push_back(bandwidth(size.paid_gb_per_s));
             cells.push_back(bandwidth(size.bus_gb_per_s));

@@ -90,7 +90,9 @@ struct CompareCommand {
             find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from);
         refuse_input_as_output(set, output.path);
         return_freed_memory();  // of the other job
-        const Job loaded = load(set, job_options.load_options(filter, input, run_options));
+        LoadOptions options = job_options.load_options(filter, input, run_options);
+        options.reading.part = name == "A" ? PartOfWork{0, 0.5} : PartOfWork{0.5, 1};
+        const Job loaded = load(set, options);
         compare::JobFacts facts =
             compare_facts("compare", name, path.empty() ? files_from : path, loaded,
                           judge(loaded, {{}, input.reading().thread_count(), false, true}).verdict);

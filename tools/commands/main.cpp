@@ -103,8 +103,7 @@ Status run_safely(int argc, char** argv) {
     } catch (const cep::tool::OutputClosed&) {
         return Status::done;
     } catch (const cep::tool::UsageError& error) {
-        say("{}: {}\n", name, error.what());
-        return Status::usage;
+        return say_usage(name, error.what());
     } catch (const std::bad_alloc&) {
         say("{}: not enough memory; fewer threads (-j 1) and less input at a time (--steps, --ranks) need less\n", name);
         return Status::system_failure;

@@ -52,7 +52,7 @@ struct MergeCommand {
         restart();
         RunSelection selection(run_options.choice());
         const InputCounts counts = read_run(
-            set, input.reading(), selection, restart,
+            set, input.reading({0, 0.5}), selection, restart,
             [&](const InputFile& file, std::size_t index) {
                 return std::make_unique<FileMerge>(options, *sorter, runs, file, index);
             },
@@ -64,7 +64,7 @@ struct MergeCommand {
         const Status status = report_status("merge", counts, covered, input.strict);
         if (status == Status::nothing_readable) return status;
         say_runs(selection);
-        Progress progress(text_bytes, "written");
+        Progress progress(text_bytes, {0.5, 1}, "written");
         RowWriter writer(output, progress, runs, options.attempt.mode == AttemptChoice::Mode::last);
         sorter->finish([&](const RowEntry& row, std::string_view text) { writer.take(row, text); });
         writer.finish();

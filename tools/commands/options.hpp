@@ -37,7 +37,7 @@ struct InputOptions {
     void add_to(CLI::App& command);
     /// Throws UsageError where no input is named.
     [[nodiscard]] tool::InputSet find() const;
-    [[nodiscard]] tool::ReadOptions reading() const { return {threads, {}}; }
+    [[nodiscard]] tool::ReadOptions reading(tool::PartOfWork part = {}) const { return {threads, {}, part}; }
     /// Whether to write colours to standard output.
     [[nodiscard]] bool colors() const;
 };

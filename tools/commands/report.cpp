@@ -91,7 +91,9 @@ struct ReportCommand {
         const InputSet set = find_inputs(
             compared.empty() ? std::vector<std::string>{} : std::vector<std::string>{compared}, files_from_compared);
         refuse_outputs(set);
-        const Job before = load(set, job_options.load_options(filter, input, run_options_a));
+        LoadOptions options = job_options.load_options(filter, input, run_options_a);
+        options.reading.part = {0, 0.5};
+        const Job before = load(set, options);
         report_inputs("report: A", before.inputs, before.coverage, "--run-a");
         return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before,
                              judge(before, {{}, input.reading().thread_count(), false, true}).verdict);
@@ -120,6 +122,7 @@ struct ReportCommand {
         inputs.max_bytes = static_cast<std::size_t>(max_bytes);
         LoadOptions options = job_options.load_options(filter, input, run_options);
         options.keeps_messages = true;
+        if (compares()) options.reading.part = {0.5, 1};
         const InputSet set = input.find();
         refuse_outputs(set);
         if (compares() && compared == "-" && reads_standard_input(set))

@@ -16,9 +16,11 @@
 #include "commands/options.hpp"
 #include "merge/row_sorter.hpp"
 #include "merge/spill_file.hpp"
+#include "merge/stream_copies.hpp"
 #include "model/clock_shifts.hpp"
 #include "model/job.hpp"
 #include "read/read_run.hpp"
+#include "trace/selection.hpp"
 #include "trace/trace_rows.hpp"
 #include "trace/trace_writer.hpp"
 
@@ -28,6 +30,9 @@ namespace {
 using namespace tool;
 
 constexpr std::uint64_t default_max_bytes = 200'000'000;
+// Of the work, when these are done.
+constexpr double survey_part = 0.4;
+constexpr double clocks_part = 0.6;
 
 struct TraceCommand {
     InputOptions input;
@@ -42,7 +47,7 @@ struct TraceCommand {
     [[nodiscard]] TraceFilter filters() const {
         FilterOptions without_phases = filter;
         without_phases.phases.clear();
-        return {filter.filter(), filter.filter(), without_phases.filter(), selects()};
+        return {filter.filter(), filter.filter(), without_phases.filter()};
     }
 
     /// Limits a filter to what the selection has and the command line left open.
@@ -95,14 +100,12 @@ struct TraceCommand {
         }
     }
 
-    // Of inputs that can be read only once, the rows are surveyed while they are collected.
-    [[nodiscard]] std::optional<Selection> select(const InputSet& set, TraceFilter& filters, RunSelection& run,
+    [[nodiscard]] std::optional<Selection> select(const InputSet& set, const TraceFilter& filters, RunSelection& run,
                                                   bool& has_several_hosts) const {
-        if (!filters.surveys || !can_be_read_twice(set)) return std::nullopt;
-        filters.surveys = false;
+        if (!selects()) return std::nullopt;
         Survey survey;
         read_run(
-            set, input.reading(), run, [&] { survey = {}; },
+            set, input.reading({0, survey_part}), run, [&] { survey = {}; },
             [&](const InputFile&, std::size_t) { return std::make_unique<FileSurvey>(filters.surveyed); },
             [&](FileSurvey&& file, FileReport&&) { survey.merge(std::move(file.survey())); });
         has_several_hosts = survey.has_several_hosts();
@@ -112,8 +115,12 @@ struct TraceCommand {
     /// From the communication of all ranks in the steps that are shown.
     [[nodiscard]] ClockShifts find_clocks(const InputSet& set, const TraceFilter& filters) const {
         constexpr std::uint64_t max_samples = 4'000'000;
-        LoadOptions options{
-            filters.shown.of_steps(), run_options.choice(), {AttemptChoice::Mode::all}, max_samples, input.reading()};
+        const PartOfWork part{selects() ? survey_part : 0, clocks_part};
+        LoadOptions options{filters.shown.of_steps(),
+                            run_options.choice(),
+                            {AttemptChoice::Mode::all},
+                            max_samples,
+                            input.reading(part)};
         options.keeps_messages = options.only_comm = true;
         return {load(set, options), {}};
     }
@@ -133,7 +140,12 @@ struct TraceCommand {
         };
         restart();
         return read_run(
-            set, input.reading(), run, restart,
+            set,
+            input.reading({clocks.any() ? clocks_part
+                           : selects()  ? survey_part
+                                        : 0,
+                           1}),
+            run, restart,
             [&](const InputFile& file, std::size_t index) {
                 return std::make_unique<FileTrace>(filters, clocks, *sorter, file, index);
             },
@@ -142,14 +154,15 @@ struct TraceCommand {
 
     Status run() const {
         TraceFilter filters = this->filters();
-        const InputSet set = input.find();
+        InputSet set = input.find();
         refuse_input_as_output(set, out);
+        const StreamCopies copies = copy_streams(set, spill_directory_for(out));
         RunSelection run(run_options.choice());
         bool has_several_hosts = true;
-        std::optional<Selection> selection = select(set, filters, run, has_several_hosts);
+        const std::optional<Selection> selection = select(set, filters, run, has_several_hosts);
         if (selection) narrow(filters.shown, *selection);
         ClockShifts clocks;
-        if (has_several_hosts && can_be_read_twice(set)) clocks = find_clocks(set, filters);
+        if (has_several_hosts) clocks = find_clocks(set, filters);
         Output output(out);
         std::optional<RowSorter> sorter;
         TraceFacts facts;
@@ -157,10 +170,6 @@ struct TraceCommand {
         const Coverage covered = facts.coverage.finish(filters.asked);
         const Status status = report_status("trace", counts, covered, input.strict);
         if (status == Status::nothing_readable) return status;
-        if (!facts.survey.empty()) {
-            selection = facts.survey.select();
-            narrow(filters.shown, *selection);
-        }
         TraceWriter writer(output, max_bytes, filters.shown, facts, clocks);
         sorter->finish([&](const RowEntry& entry, std::string_view text) { writer.take(entry, text); });
         writer.finish();

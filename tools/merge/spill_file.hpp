@@ -25,6 +25,8 @@ class SpillFile {
     std::uint64_t append(std::string_view bytes);
     void read(std::uint64_t offset, char* out, std::size_t size) const;
     [[nodiscard]] std::uint64_t size_bytes() const { return size_bytes_; }
+    /// By which it can be opened again.
+    [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
 
   private:
     [[noreturn]] void fail(const char* action) const;

@@ -29,9 +29,7 @@ constexpr std::uint64_t always_allowed_bytes = std::uint64_t{64} << 20;
 
 class PlainSource : public ByteSource {
   public:
-    explicit PlainSource(const InputFile& file)
-        : path_(file.path),
-          fd_(file.is_standard_input() ? STDIN_FILENO : ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    explicit PlainSource(const InputFile& file) : path_(file.path), fd_(open_descriptor(file)) {
         if (fd_ < 0) throw ReadError(path_ + ": " + std::strerror(errno));
     }
     PlainSource(const PlainSource&) = delete;
@@ -64,6 +62,10 @@ class PlainSource : public ByteSource {
     }
 
   private:
+    static int open_descriptor(const InputFile& file) {
+        if (file.copy.empty() && file.is_standard_input()) return STDIN_FILENO;
+        return ::open((file.copy.empty() ? file.path : file.copy).c_str(), O_RDONLY | O_CLOEXEC);
+    }
     std::size_t read_file(char* out, std::size_t capacity) {
         for (;;) {
             const ssize_t count = ::read(fd_, out, capacity);

@@ -212,7 +212,7 @@ class InputFinder {
 
 bool can_be_read_twice(const InputFile& file) {
     std::error_code error;
-    return !file.is_standard_input() && std::filesystem::is_regular_file(file.path, error);
+    return !file.copy.empty() || (!file.is_standard_input() && std::filesystem::is_regular_file(file.path, error));
 }
 
 std::optional<std::int64_t> rank_of_file_name(std::string_view path) {

@@ -15,6 +15,7 @@ struct InputFile {
     std::string path;  // as shown to the user; "-" is standard input
     std::uint64_t size_bytes = 0;
     std::optional<std::int64_t> name_rank;  // <r> of cuda_events_rank_<r>.jsonl
+    std::string copy{};                     // a file that has the contents of a stream; "" for none
 
     [[nodiscard]] bool is_standard_input() const { return path == "-"; }
 };
@@ -42,7 +43,7 @@ struct NamePattern {
 [[nodiscard]] InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from,
                                    const NamePattern& names);
 
-/// Standard input, pipes and devices can be read only once.
+/// Standard input, pipes and devices can be read only once, unless there is a copy.
 [[nodiscard]] bool can_be_read_twice(const InputFile& file);
 
 /// The rank in a rank file's name, compressed or not; nothing for another name.

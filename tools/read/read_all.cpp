@@ -35,9 +35,14 @@ unsigned threads_for(const InputSet& set, unsigned wanted) {
 /// Threads that read files in order, several at a time. A thread that finds no new file helps with one being read.
 class ReadingPool {
   public:
-    ReadingPool(const InputSet& set, unsigned threads, const BlockSizes& sizes, const detail::MakeSink& make_sink,
+    ReadingPool(const InputSet& set, const ReadOptions& options, const detail::MakeSink& make_sink,
                 const detail::TakeSink& take)
-        : set_(set), threads_(threads), sizes_(sizes), make_sink_(make_sink), take_(take), progress_(set.size_bytes) {}
+        : set_(set),
+          threads_(threads_for(set, options.thread_count())),
+          sizes_(options.sizes),
+          make_sink_(make_sink),
+          take_(take),
+          progress_(set.size_bytes, options.part) {}
 
     InputCounts read() {
         counts_.add(set_);
@@ -208,7 +213,7 @@ unsigned usable_cores() {
 
 InputCounts detail::read_all(const InputSet& set, const ReadOptions& options, const MakeSink& make_sink,
                              const TakeSink& take) {
-    return ReadingPool(set, threads_for(set, options.thread_count()), options.sizes, make_sink, take).read();
+    return ReadingPool(set, options, make_sink, take).read();
 }
 
 }  // namespace cep::tool

@@ -82,6 +82,7 @@ InputCounts read_run(const InputSet& set, const ReadOptions& options, RunSelecti
                      MakeSink make_sink, Take take) {
     using Sink = typename decltype(make_sink(set.files.front(), std::size_t{}))::element_type;
     InputCounts counts;
+    ReadOptions rereading = options;
     if (!selection.is_settled()) {
         using Noting = detail::NotingSink<Sink>;
         counts = read_all(
@@ -93,6 +94,7 @@ InputCounts read_run(const InputSet& set, const ReadOptions& options, RunSelecti
             });
         selection.settle();
         if (selection.has_all()) return counts;
+        rereading.part.from = rereading.part.to;
         restart();
     } else if (selection.has_all()) {
         return read_all(set, options, make_sink, take);
@@ -100,7 +102,7 @@ InputCounts read_run(const InputSet& set, const ReadOptions& options, RunSelecti
     const detail::FilesOfRun files(set, selection);
     using OfRun = detail::RunSink<Sink>;
     counts = read_all(
-        files.set, options,
+        files.set, rereading,
         [&](const InputFile& file, std::size_t index) {
             return std::make_unique<OfRun>(make_sink(file, index), selection, files.places[index]);
         },

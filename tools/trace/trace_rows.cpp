@@ -8,7 +8,6 @@ namespace cep::tool {
 
 void TraceFacts::merge(TraceFacts&& other) {
     coverage.merge(other.coverage);
-    survey.merge(std::move(other.survey));
     ranks.merge(other.ranks);
     still_open.merge(other.still_open);
 }
@@ -35,7 +34,6 @@ void FileTrace::note(const Row& row) {
 void FileTrace::take(const Row& row, std::uint64_t line) {
     if (!row.rank) return;
     note(row);
-    if (filter_.surveys && filter_.surveyed.accepts(row)) facts_.survey.take(row);
     const std::int64_t attempt = tracker_.attempt_of(*row.rank, tracker_.observe(row).run);
     const bool is_shown = row.type != RowType::run && row.type != RowType::stats && row.type != RowType::unknown;
     if (is_shown && filter_.shown.accepts(row)) add(row, attempt, line);

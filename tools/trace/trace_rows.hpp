@@ -18,14 +18,12 @@
 #include "read/inputs.hpp"
 #include "read/open_spans.hpp"
 #include "read/run_tracker.hpp"
-#include "trace/selection.hpp"
 
 namespace cep::tool {
 
 /// What the rows of all files say, besides what is shown.
 struct TraceFacts {
     CoverageCollector coverage;
-    Survey survey;                                                 // only if asked for
     std::map<std::int64_t, RunInfo> ranks;                         // with a run row: the last
     std::set<std::pair<std::uint32_t, std::uint64_t>> still_open;  // file and position of their last rows
 
@@ -33,10 +31,9 @@ struct TraceFacts {
 };
 
 struct TraceFilter {
-    Filter asked;          // of the job's ranks, these are expected
-    Filter shown;          // the rows of the trace
-    Filter surveyed;       // the rows of the survey
-    bool surveys = false;  // whether there is one
+    Filter asked;     // of the job's ranks, these are expected
+    Filter shown;     // the rows of the trace
+    Filter surveyed;  // the rows of the survey
 };
 
 /// The start of a row that has one, with the clock of its host set right.

@@ -60,11 +60,12 @@ _NOTHING_SEEN = (
 )
 
 
-def report(folder: Path, *, directory: Optional[Path], began_s: float, with_summary: bool) -> None:
+def report(folder: Path, status: int, *, directory: Optional[Path], began_s: float, with_summary: bool) -> None:
     """Says what came of a job.
 
     Args:
         folder: Where its processes left records.
+        status: What the command ended with. One that failed before it trained needs no advice on training.
         directory: Where its rank files go, if that is known. Processes on other hosts and in containers leave no records.
         began_s: When the job began, as UNIX time.
         with_summary: Whether to print the verdict.
@@ -80,7 +81,7 @@ def report(folder: Path, *, directory: Optional[Path], began_s: float, with_summ
         elif job.off:
             say("cep is off in each process that trained (CEP_ENABLE, CEP_RANKS), so nothing was recorded")
         elif not job.failures:
-            say(_NOTHING_SEEN)
+            say(_NOTHING_SEEN if status == 0 else f"the command failed with status {status} before a training step was seen")
         return
     if not any(_has_spans(Path(record["path"])) for record in job.opened):
         many = f" of {job.steps}" if job.steps else ""

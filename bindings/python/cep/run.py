@@ -32,8 +32,16 @@ _SIGNAL = 128  # plus the signal's number, as shells have it
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+class _Parser(argparse.ArgumentParser):
+    """Its errors have the shape of the other commands'."""
+
+    def error(self, message: str) -> NoReturn:
+        say(message.replace("argument ", "", 1))
+        self.exit(_USAGE, f"Try '{self.prog} --help'.\n")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="cep run",
         usage="cep run [options] [--] COMMAND [ARGUMENT...]",
         description="Runs a training script of PyTorch's unchanged, records its steps, and prints the verdict.",
@@ -61,7 +69,7 @@ def _positive(text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"a whole number of at least 1 is needed, not {text!r}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return number
 
 
@@ -152,15 +160,14 @@ def _run(command: Sequence[str], environment: Mapping[str, str], own_directory: 
 
 def run(arguments: Sequence[str]) -> int:
     """Does what ``python -m cep.run`` does with these arguments. Returns the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     command: list[str] = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
-        say("no command to run; try: cep run -- python train.py")
-        return _USAGE
+        parser.error("no command to run")
     contradiction = _other_directory(options.output, os.environ)
     if contradiction is not None:
-        say(contradiction)
-        return _USAGE
+        parser.error(contradiction)
     own_directory = None
     if options.output is None and not (os.environ.get("CEP_DIRECTORY") or os.environ.get("CEP_CONFIG")):
         own_directory = _run_directory(os.environ)
@@ -173,7 +180,7 @@ def run(arguments: Sequence[str]) -> int:
         try:
             if was_started:
                 where = None if files is None else Path(files)
-                report(Path(records), directory=where, began_s=began_s, with_summary=not options.no_summary)
+                report(Path(records), status, directory=where, began_s=began_s, with_summary=not options.no_summary)
         except (Exception, KeyboardInterrupt) as error:  # the status is the script's, whatever happens here
             say(f"no verdict: {type(error).__name__}: {error}")
     return status

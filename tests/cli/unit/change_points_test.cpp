@@ -181,6 +181,26 @@ TEST(ChangePoints, AStartUpIsNoChange) {
               0U);
 }
 
+// First-order autoregressions; at most 1 of 100 is stated.
+TEST(ChangePoints, ShortSeriesThatResembleTheirNeighboursHaveNone) {
+    constexpr std::size_t all = 1000;
+    for (const double correlation : {0.8, 0.9, 0.95})
+        for (const std::size_t size : {20U, 30U, 40U, 50U, 60U}) {
+            Normal normal(7);
+            std::size_t found = 0;
+            for (std::size_t i = 0; i < all; ++i) {
+                std::vector<double> values;
+                double own = normal();
+                for (std::size_t step = 0; step < size; ++step) {
+                    if (step > 0) own = correlation * own + std::sqrt(1 - correlation * correlation) * normal();
+                    values.push_back(100 * std::exp(0.03 * own));
+                }
+                found += find_change_points(values).empty() ? 0 : 1;
+            }
+            EXPECT_LE(found, all / 100) << correlation << ", " << size << " steps";
+        }
+}
+
 // Of 7 standard errors: independent values of deviation 2, 200 on either side.
 TEST(ChangePoints, NineOfTenAreFoundFromSevenErrorsOn) {
     const double factor = 1 + 7 * 0.02 * std::sqrt(2.0 / 200);
