@@ -45,18 +45,18 @@ struct CheckCommand {
         return status;
     }
 
-    void add_to(CLI::App& check) {
+    void add_to(Arguments& check) {
         input.add_to(check);
         run_options.add_to(check);
         output.add_to(check, "cep.check/1", "A line for each file");
-        CLI::Option* const strict = check.get_option("--strict");
-        strict->description("Exit with status 4 if the input is incomplete or damaged (the default)");
+        Option strict = check.get_option("--strict");
+        strict.description("Exit with status 4 if the input is incomplete or damaged (the default)");
         check.add_flag("--lenient", lenient, "Exit with status 0 if the input is incomplete or damaged")
-            ->excludes(strict);
-        set_examples(check,
-                     "  cep check output/cuda_event_profiler\n"
-                     "  cep check output && cep merge -o job.jsonl output\n"
-                     "  cep check --json output | jq '.files[] | select(.severity != \"fine\") | .path'");
+            .excludes(strict);
+        check.set_examples(
+            "  cep check output/cuda_event_profiler\n"
+            "  cep check output && cep merge -o job.jsonl output\n"
+            "  cep check --json output | jq '.files[] | select(.severity != \"fine\") | .path'");
     }
 };
 

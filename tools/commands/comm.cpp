@@ -108,27 +108,27 @@ struct CommCommand {
         return status;
     }
 
-    void add_model_options(CLI::App& app) {
+    void add_model_options(Arguments& app) {
         app.add_option(
                "--by", by,
                "A line for each kind of group and its number of ranks, or for each group: kind, group (default kind)")
-            ->option_text("WHAT");
+            .value("WHAT");
         app.add_option("--link-gb-per-s", link_gb_per_s,
                        "Compare with a link of this many gigabytes a second in one direction")
-            ->check(positive_number)
-            ->option_text("GB");
-        app.add_option("--link-gbps", link_gbps)->check(positive_number)->group(hidden_group);  // in gigabits
+            .check(positive_number)
+            .value("GB");
+        app.add_option("--link-gbps", link_gbps).check(positive_number).hidden();  // in gigabits
         app.add_option("--predict", predicted_bytes,
                        "What these sizes would take, such as 64k,1M,2GiB (default: those that were measured)")
-            ->option_text("BYTES,...");
+            .value("BYTES,...");
         app.add_option("--world", worlds,
                        "What it would take with these numbers of ranks (default: the one that was measured)")
-            ->option_text("N,...");
+            .value("N,...");
         app.add_flag("--shard-bytes", shard_bytes,
                      "The bytes of all_gather and reduce_scatter are those of one rank's shard, not of the whole");
     }
 
-    void add_to(CLI::App& comm) {
+    void add_to(Arguments& comm) {
         input.add_to(comm);
         output.add_to(comm, "cep.comm/1", "A line for each size, times in milliseconds,");
         add_model_options(comm);
@@ -136,12 +136,12 @@ struct CommCommand {
         filter.add_to(comm);
         job_options.max_samples = default_max_samples;
         job_options.add_to(comm, "Durations that may be kept; of more, those of some steps");
-        set_examples(comm,
-                     "  cep comm output/cuda_event_profiler\n"
-                     "  cep comm --link-gb-per-s 50 output\n"
-                     "  cep comm --predict 1M,64M,1G --world 64,512 output\n"
-                     "  cep comm --by group --limit 0 output\n"
-                     "  cep comm --json output | jq '.models[] | {name, group, ranks, fit}'");
+        comm.set_examples(
+            "  cep comm output/cuda_event_profiler\n"
+            "  cep comm --link-gb-per-s 50 output\n"
+            "  cep comm --predict 1M,64M,1G --world 64,512 output\n"
+            "  cep comm --by group --limit 0 output\n"
+            "  cep comm --json output | jq '.models[] | {name, group, ranks, fit}'");
     }
 };
 

@@ -4,12 +4,12 @@
 // names the command, parsing sets `run` to what it does.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "base/failure.hpp"
+#include "commands/arguments.hpp"
 
 namespace cep::cli {
 
@@ -23,14 +23,18 @@ CEP_COMMANDS
 /// cannot.
 tool::Status become_launcher(int argc, char** argv);
 
-/// Adds a command whose options are the members of `Options`, a class with `void add_to(CLI::App&)` and
+/// `chosen` is called when the command line names the command.
+void add_command(CLI::App& app, const std::string& name, const std::string& description,
+                 const std::function<void(Arguments&)>& add_options, const std::function<void()>& chosen);
+
+/// Adds a command whose options are the members of `Options`, a class with `void add_to(Arguments&)` and
 /// `tool::Status run() const`.
 template <typename Options>
 void add_command(CLI::App& app, Command& run, const std::string& name, const std::string& description) {
     const auto options = std::make_shared<Options>();
-    CLI::App* const command = app.add_subcommand(name, description);
-    options->add_to(*command);
-    command->callback([options, &run] { run = [options] { return options->run(); }; });
+    add_command(
+        app, name, description, [&](Arguments& arguments) { options->add_to(arguments); },
+        [options, &run] { run = [options] { return options->run(); }; });
 }
 
 }  // namespace cep::cli

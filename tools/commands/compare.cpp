@@ -58,6 +58,7 @@ struct CompareCommand {
         for (const std::string& what : fail_on)
             if (what != "regression" && what != "step-regression" && what != "undecided")
                 throw UsageError("--fail-on: '" + what + "' is not one of regression, step-regression, undecided");
+        if (!scaling && !more.empty()) throw UsageError(fmt::format("unexpected argument '{}'", more.front()));
         if (path_a == "-" && path_b == "-") throw UsageError("A and B cannot both be standard input");
         if (path_a.empty() && files_from_a.empty()) throw UsageError("no A: name a file or a directory");
         if (scaling && path_b.empty()) throw UsageError("--scaling: name two jobs or more");
@@ -74,7 +75,10 @@ struct CompareCommand {
             const InputSet set = find_inputs({path}, "");
             refuse_input_as_output(set, output.path);
             return_freed_memory();  // of the other job
-            const Job job = load(set, job_options.load_options(filter, input, {}));
+            LoadOptions options = job_options.load_options(filter, input, {});
+            const auto all = static_cast<double>(paths.size());
+            options.reading.part = {static_cast<double>(jobs.size()) / all, static_cast<double>(jobs.size() + 1) / all};
+            const Job job = load(set, options);
             status = std::max(status, report_status("compare", job.inputs, job.coverage, input.strict));
             const Ledger ledger = find_job_time(job, {{}, input.reading().thread_count()}).ledger;
             if (!(ledger.run.steps > 0)) throw UsageError("--scaling: no steps in " + path);
@@ -133,40 +137,34 @@ struct CompareCommand {
         return status;
     }
 
-    void add_inputs(CLI::App& app) {
+    void add_inputs(Arguments& app) {
         input.add_to(app);
-        app.remove_option(app.get_option("INPUT"));
-        app.remove_option(app.get_option("--files-from"));
+        app.remove_option("INPUT");
+        app.remove_option("--files-from");
         app.add_option("A", path_a, "The job before: a rank file, a directory, a quoted glob, or -");
         app.add_option("B", path_b, "The job after");
         app.add_option("MORE", more, "With --scaling, further jobs");
-        app.parse_complete_callback([this] {
-            if (!scaling && !more.empty())
-                throw CLI::ValidationError(fmt::format("unexpected argument '{}'", more.front()));
-        });
         app.add_flag("--scaling", scaling,
                      "How much work a rank does in jobs of different sizes, and where it is lost");
-        app.add_option("--files-from-a", files_from_a, "Read more inputs of A from FILE, one a line")
-            ->option_text("FILE");
-        app.add_option("--files-from-b", files_from_b, "Read more inputs of B from FILE, one a line")
-            ->option_text("FILE");
+        app.add_option("--files-from-a", files_from_a, "Read more inputs of A from FILE, one a line").value("FILE");
+        app.add_option("--files-from-b", files_from_b, "Read more inputs of B from FILE, one a line").value("FILE");
     }
 
-    void add_test_options(CLI::App& app) {
+    void add_test_options(Arguments& app) {
         app.add_option("--block", block_steps,
                        "Resample blocks of N recorded steps (default: as long as steps are alike)")
-            ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 32))
-            ->option_text("N");
-        app.add_option("--threshold", threshold, "Ignore smaller changes (default 0%)")->option_text("PERCENT");
+            .check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 32))
+            .value("N");
+        app.add_option("--threshold", threshold, "Ignore smaller changes (default 0%)").value("PERCENT");
         app.add_option("--fail-on", fail_on,
                        "Exit with status 1 on any of: regression (the step or a phase takes longer), step-regression, "
                        "undecided (the steps cannot be compared); may be given again")
-            ->delimiter(',')
-            ->allow_extra_args(false)
-            ->option_text("LIST");
+            .separated_by(',')
+            .repeated()
+            .value("LIST");
     }
 
-    void add_to(CLI::App& compare) {
+    void add_to(Arguments& compare) {
         add_inputs(compare);
         add_test_options(compare);
         output.add_to(compare, "cep.compare/1", "The table, times in milliseconds, changes as fractions,");
@@ -174,12 +172,12 @@ struct CompareCommand {
         run_b.add_to(compare, "--run-b");
         filter.add_to(compare);
         job_options.add_to(compare, "Most durations of a job; with more, nothing is compared");
-        set_examples(compare,
-                     "  cep compare before/ after/\n"
-                     "  cep compare --steps 100: before/ after/\n"
-                     "  cep compare --threshold 2% --fail-on regression main.jsonl.zst branch/\n"
-                     "  cep compare --scaling 8_ranks/ 16_ranks/ 32_ranks/\n"
-                     "  cep compare --json before/ after/ | jq '.phases[] | {name, finding, change}'");
+        compare.set_examples(
+            "  cep compare before/ after/\n"
+            "  cep compare --steps 100: before/ after/\n"
+            "  cep compare --threshold 2% --fail-on regression main.jsonl.zst branch/\n"
+            "  cep compare --scaling 8_ranks/ 16_ranks/ 32_ranks/\n"
+            "  cep compare --json before/ after/ | jq '.phases[] | {name, finding, change}'");
     }
 };
 

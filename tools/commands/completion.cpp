@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep completion: scripts for shells. They call the command again to complete words, so that they offer what it takes.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -10,7 +11,6 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/help.hpp"
-#include "commands/options.hpp"
 
 namespace cep::cli {
 namespace {
@@ -144,14 +144,14 @@ struct CompletionCommand {
     std::string shell;
     std::vector<std::string> words;
 
-    void add_to(CLI::App& completion) {
-        app = completion.get_parent();
-        completion.add_option("SHELL", shell, "bash, zsh or fish")->required()->check(one_of({"bash", "zsh", "fish"}));
+    void add_to(Arguments& completion) {
+        app = completion.app().get_parent();
+        completion.add_option("SHELL", shell, "bash, zsh or fish").required().check(one_of({"bash", "zsh", "fish"}));
         completion.add_option("WORD", words, "Complete the last of these words instead, as the script does");
-        set_examples(completion,
-                     "  cep completion bash > ~/.local/share/bash-completion/completions/cep\n"
-                     "  cep completion zsh > ~/.zsh/completions/_cep    # a directory of $fpath\n"
-                     "  cep completion fish > ~/.config/fish/completions/cep.fish");
+        completion.set_examples(
+            "  cep completion bash > ~/.local/share/bash-completion/completions/cep\n"
+            "  cep completion zsh > ~/.zsh/completions/_cep    # a directory of $fpath\n"
+            "  cep completion fish > ~/.config/fish/completions/cep.fish");
     }
 
     Status run() const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "estimate/estimate_document.hpp"
@@ -25,14 +26,13 @@ using estimate::Training;
 constexpr double largest = 1e15;
 constexpr double most_ranks = 1 << 20;
 
-CLI::Validator number_from(double least, double most) {
-    const auto check = [least, most](std::string& text) {
-        double number = 0;
-        const bool is_one = CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
-        return is_one ? std::string()
-                      : fmt::format("'{}' is no number from {} to {}, such as 8 or 7e9", text, least, most);
-    };
-    return CLI::Validator(check, "");
+Check number_from(double least, double most) {
+    return {[least, most](const std::string& text) {
+        const auto number = parse_number<double>(text);
+        return number && *number >= least && *number <= most
+                   ? std::string()
+                   : fmt::format("'{}' is no number from {} to {}, such as 8 or 7e9", text, least, most);
+    }};
 }
 
 template <std::size_t Count>
@@ -151,12 +151,12 @@ struct EstimateCommand {
         return status;
     }
 
-    void add_number(CLI::App& command, const std::string& option, double& value, const std::string& help, double least,
+    void add_number(Arguments& command, const std::string& option, double& value, const std::string& help, double least,
                     double most) {
-        command.add_option(option, value, help)->check(number_from(least, most))->option_text("N");
+        command.add_option(option, value, help).check(number_from(least, most)).value("N");
     }
 
-    void add_model(CLI::App& command) {
+    void add_model(Arguments& command) {
         estimate::Model& model = training.model;
         add_number(command, "--params", model.params, "Parameters, such as 7e9; else those of the shape", 1, largest);
         add_number(command, "--active-params", model.active_params, "Of them, those that a token meets (default: all)",
@@ -174,53 +174,51 @@ struct EstimateCommand {
         add_number(command, "--top-k", model.top_k, "Experts that a token meets (default 1)", 1, 1e6);
     }
 
-    void add_work(CLI::App& command) {
+    void add_work(Arguments& command) {
         add_number(command, "--seq", training.batch.sequence, "Tokens of a sequence", 1, 1e9);
         add_number(command, "--batch", training.batch.sequences, "Sequences of a step, of all ranks", 1, 1e9);
         add_number(command, "--micro-batch", training.batch.micro_batch,
                    "Sequences that a rank takes at a time (default 1)", 1, 1e9);
         add_number(command, "--tokens", training.batch.tokens, "Tokens of a step, of all ranks, instead", 1, largest);
         command.add_option("--recompute", recompute, "Activations that are computed again: none, selective or full")
-            ->check(one_of(words_of(estimate::recompute_names)))
-            ->option_text("WHICH");
+            .check(one_of(words_of(estimate::recompute_names)))
+            .value("WHICH");
     }
 
-    void add_layout(CLI::App& command) {
+    void add_layout(Arguments& command) {
         estimate::Layout& layout = training.layout;
         add_number(command, "--ranks", ranks, "Ranks (default: those of the job, or tp x pp)", 1, most_ranks);
         add_number(command, "--tp", layout.tp, "Tensor-parallel ranks (default 1)", 1, most_ranks);
         add_number(command, "--pp", layout.pp, "Pipeline stages (default 1)", 1, most_ranks);
         add_number(command, "--ep", layout.ep, "Expert-parallel ranks (default 1)", 1, most_ranks);
         command.add_option("--zero", layout.zero, "Stage of ZeRO or FSDP, 0 to 3 (default 0)")
-            ->check(CLI::Range(0, 3))
-            ->option_text("N");
+            .check(whole_number_from(0, 3))
+            .value("N");
         command.add_flag("--sequence-parallel", layout.sequence_parallel,
                          "Tensor-parallel ranks share all activations");
         command.add_option("--schedule", schedule, "Of the pipeline: gpipe, 1f1b, interleaved or zero-bubble")
-            ->check(one_of(words_of(estimate::schedule_names)))
-            ->option_text("WHICH");
+            .check(one_of(words_of(estimate::schedule_names)))
+            .value("WHICH");
         add_number(command, "--chunks", layout.chunks, "Model chunks of a rank, interleaved (default 1)", 1, 1e4);
     }
 
-    void add_what_if(CLI::App& command) {
+    void add_what_if(Arguments& command) {
         command
             .add_option("--world", worlds,
                         "Of a job: what it would take on so many ranks (default: half, 2, 4 and 8 times as many)")
-            ->delimiter(',')
-            ->allow_extra_args(false)
-            ->check(whole_number_from(std::uint64_t{2}, std::uint64_t{1} << 20))
-            ->option_text("N,...");
+            .separated_by(',')
+            .repeated()
+            .check(whole_number_from(std::uint64_t{2}, std::uint64_t{1} << 20))
+            .value("N,...");
     }
 
-    void add_machine(CLI::App& command) {
+    void add_machine(Arguments& command) {
         add_number(command, "--param-bytes", training.bytes.parameter, "Bytes of a parameter (default 2)", 0.5, 16);
         add_number(command, "--grad-bytes", training.bytes.gradient, "Bytes of its gradient (default 2)", 0.5, 16);
         add_number(command, "--optimizer-bytes", training.bytes.optimizer, "Bytes of its optimizer state (default 12)",
                    0, 64);
-        command.add_option("--gpu", gpu, "Device whose peak counts, such as H100 or A100")->option_text("NAME");
-        command.add_option("--peak-flops", peak_flops, "Peak of a device, FLOP/s")
-            ->check(positive_number)
-            ->option_text("N");
+        command.add_option("--gpu", gpu, "Device whose peak counts, such as H100 or A100").value("NAME");
+        command.add_option("--peak-flops", peak_flops, "Peak of a device, FLOP/s").check(positive_number).value("N");
         add_number(command, "--step-ms", training.machine.step_ms, "Time of a step (default: the job's)", 1e-6,
                    largest);
         add_number(command, "--link-gb-per-s", training.machine.link_gb_per_s, "Bandwidth of a rank's link", 1e-6, 1e9);
@@ -229,9 +227,9 @@ struct EstimateCommand {
                    "Backward of a step, to try sizes of buckets (default: the job's)", 1e-6, largest);
     }
 
-    void add_to(CLI::App& command) {
+    void add_to(Arguments& command) {
         input.add_to(command);
-        command.get_option("INPUT")->description(
+        command.get_option("INPUT").description(
             "A job: its figures stand beside the estimate, and its steps are replayed with other settings");
         output.limit = 0;
         output.add_to(command, "cep.estimate/1",
@@ -243,8 +241,7 @@ struct EstimateCommand {
         add_what_if(command);
         run_options.add_to(command);
         job_options.add_to(command, "Durations kept");
-        set_examples(
-            command,
+        command.set_examples(
             "  cep estimate --params 175e9 --tokens 2097152 --ranks 1024 --gpu A100 --step-ms 60000\n"
             "  cep estimate --layers 32 --hidden 4096 --heads 32 --ffn 11008 --gated --vocab 32000 --seq 4096 \\\n"
             "      --batch 256 --ranks 64 --zero 3 --gpu H100 --link-gb-per-s 50\n"

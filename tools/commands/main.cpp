@@ -14,7 +14,6 @@
 #include "base/terminal.hpp"
 #include "commands/commands.hpp"
 #include "commands/help.hpp"
-#include "commands/options.hpp"
 #include "commands/suggestion.hpp"
 
 namespace {
@@ -30,12 +29,12 @@ void add_commands(CLI::App& app, cep::cli::Command& run) {
     CEP_COMMANDS
 #undef COMMAND
     for (CLI::App* command : app.get_subcommands({})) cep::cli::refuse_odd_values(*command);
-    cep::cli::set_examples(app,
-                           "  cep summarize output/cuda_event_profiler\n"
-                           "  cep check output\n"
-                           "  cep merge -o job.jsonl.zst output\n"
-                           "'cep COMMAND --help' explains a command, 'cep help COMMAND' shows its manual page.\n"
-                           "'cep help topics' names the other pages.");
+    cep::cli::Arguments(app).set_examples(
+        "  cep summarize output/cuda_event_profiler\n"
+        "  cep check output\n"
+        "  cep merge -o job.jsonl.zst output\n"
+        "'cep COMMAND --help' explains a command, 'cep help COMMAND' shows its manual page.\n"
+        "'cep help topics' names the other pages.");
 }
 
 Status write_help(const CLI::App& app) {
@@ -71,7 +70,8 @@ Status show_help(const CLI::App& app, int argc, char** argv) {
 }
 
 Status parse_and_run(int argc, char** argv) {
-    CLI::App app("CUDA Event Profiler: says where the time of a multi-GPU training goes, and which rank is slow.", "cep");
+    CLI::App app("CUDA Event Profiler: says where the time of a multi-GPU training goes, and which rank is slow.",
+                 "cep");
     cep::cli::Command run;
     add_commands(app, run);
     if (argc < 2) return write_help(app);
@@ -105,7 +105,8 @@ Status run_safely(int argc, char** argv) {
     } catch (const cep::tool::UsageError& error) {
         return say_usage(name, error.what());
     } catch (const std::bad_alloc&) {
-        say("{}: not enough memory; fewer threads (-j 1) and less input at a time (--steps, --ranks) need less\n", name);
+        say("{}: not enough memory; fewer threads (-j 1) and less input at a time (--steps, --ranks) need less\n",
+            name);
         return Status::system_failure;
     } catch (const std::exception& error) {
         say("{}: {}\n", name, error.what());

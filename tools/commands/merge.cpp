@@ -5,6 +5,8 @@
 
 #include "base/output.hpp"
 #include "base/progress.hpp"
+#include "base/say.hpp"
+#include "base/units.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "merge/merger.hpp"
@@ -73,22 +75,22 @@ struct MergeCommand {
         return status;
     }
 
-    void add_to(CLI::App& merge) {
+    void add_to(Arguments& merge) {
         input.add_to(merge);
         merge.add_option("-o,--output", out, "Write to OUT (default: standard output); .gz and .zst compress")
-            ->option_text("OUT");
+            .value("OUT");
         merge.add_flag("--force", force, "Replace OUT even if it is one of the inputs or has the name of a rank file");
         run_options.add_to(merge);
         filter.add_to(merge);
         merge.add_option("--attempt", attempt, "Rows of which attempts: all, last, or a number (default all)")
-            ->option_text("WHICH");
+            .value("WHICH");
         merge.add_option("--memory-mib", memory_mib, "Sort in this much memory, the rest on disk (default 256)")
-            ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 20))
-            ->option_text("MIB");
-        set_examples(merge,
-                     "  cep merge -o job.jsonl output/cuda_event_profiler\n"
-                     "  cep merge --steps 1000:2000 --ranks 0,8-15 output | gzip > part.jsonl.gz\n"
-                     "  cep merge -o job.jsonl.zst 'run*/cuda_events_rank_*.jsonl.gz'");
+            .check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 20))
+            .value("MIB");
+        merge.set_examples(
+            "  cep merge -o job.jsonl output/cuda_event_profiler\n"
+            "  cep merge --steps 1000:2000 --ranks 0,8-15 output | gzip > part.jsonl.gz\n"
+            "  cep merge -o job.jsonl.zst 'run*/cuda_events_rank_*.jsonl.gz'");
     }
 };
 

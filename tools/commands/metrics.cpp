@@ -42,25 +42,25 @@ struct MetricsCommand {
         return status;
     }
 
-    void add_to(CLI::App& metrics) {
+    void add_to(Arguments& metrics) {
         input.add_to(metrics);
-        metrics.add_option("-o,--output", out, "Write to F (default: standard output)")->option_text("F");
+        metrics.add_option("-o,--output", out, "Write to F (default: standard output)").value("F");
         run_options.add_to(metrics);
         filter.add_to(metrics);
         metrics
             .add_option(
                 "--max-phases", max_phases,
                 "Metrics of the N phases that took the most time (default " + std::to_string(default_max_phases) + ")")
-            ->option_text("N");
+            .value("N");
         metrics
             .add_option("--peak-flops", peak_flops,
                         "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
-            ->check(positive_number)
-            ->option_text("N");
+            .check(positive_number)
+            .value("N");
         job_options.add_to(metrics, "Durations kept; beyond it, percentiles and the verdict are of some of the steps");
-        set_examples(metrics,
-                     "  cep metrics -o /var/lib/node_exporter/textfile_collector/cep.prom output\n"
-                     "  cep metrics --steps 1000: output | grep cep_step");
+        metrics.set_examples(
+            "  cep metrics -o /var/lib/node_exporter/textfile_collector/cep.prom output\n"
+            "  cep metrics --steps 1000: output | grep cep_step");
     }
 };
 

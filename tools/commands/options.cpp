@@ -2,10 +2,10 @@
 #include "commands/options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -35,44 +35,18 @@ tool::Format format_of(std::string_view path) {
 
 }  // namespace
 
-const CLI::Validator positive_number(
-    [](std::string& text) {
-        double number = 0;
-        const bool is_positive = CLI::detail::lexical_cast(text, number) && number > 0 && std::isfinite(number);
-        return is_positive ? std::string() : "'" + text + "' is no number above 0";
-    },
-    "");
-
-CLI::Validator whole_number_from(std::uint64_t least, std::uint64_t most) {
-    const auto check = [least, most](std::string& text) {
-        const auto number = tool::parse_number<std::uint64_t>(text);
-        return number && *number >= least && *number <= most
-                   ? std::string()
-                   : fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
-    };
-    return {check, ""};
-}
-
-CLI::Validator one_of(const std::vector<std::string>& words) {
-    const auto check = [words](std::string& text) {
-        const bool is_known = std::find(words.begin(), words.end(), text) != words.end();
-        return is_known ? std::string() : fmt::format("'{}' is not one of {}", text, fmt::join(words, ", "));
-    };
-    return {check, fmt::format("{{{}}}", fmt::join(words, ","))};  // completion.cpp reads the words there
-}
-
-void InputOptions::add_to(CLI::App& command) {
+void InputOptions::add_to(Arguments& command) {
     command.add_option("INPUT", inputs, "Rank files, directories of them, quoted globs, or - for standard input");
     command.add_option("--files-from", files_from, "Read more inputs from FILE, one a line (-: standard input)")
-        ->option_text("FILE");
+        .value("FILE");
     command.add_option("-j,--threads", threads, "Read with N threads (default: the usable cores, at most 16)")
-        ->check(whole_number_from(1, max_threads))
-        ->option_text("N");
+        .check(whole_number_from(1, max_threads))
+        .value("N");
     command
         .add_option("--color", color,
                     "When to use colours: auto, never, always (default auto, which obeys NO_COLOR and TERM=dumb)")
-        ->check(one_of({"auto", "never", "always"}))
-        ->option_text("WHEN");
+        .check(one_of({"auto", "never", "always"}))
+        .value("WHEN");
     command.add_flag("--strict", strict, "Exit with status 4 if the input is incomplete or damaged");
 }
 
@@ -87,17 +61,17 @@ bool InputOptions::colors() const {
     return (no_color == nullptr || *no_color == '\0') && tool::is_terminal(STDOUT_FILENO);
 }
 
-void OutputOptions::add_to(CLI::App& command, const std::string& schema, const std::string& table) {
+void OutputOptions::add_to(Arguments& command, const std::string& schema, const std::string& table) {
     command
         .add_option(
             "-o,--output", path,
             "Write to F (default: standard output); .json, .csv and .md choose the format, .gz and .zst compress")
-        ->option_text("F");
+        .value("F");
     command.add_flag("--json", json, "As JSON (schema " + schema + ")");
     command.add_flag("--csv", csv, table + " as CSV");
     command.add_flag("--markdown", markdown, "As GitHub Markdown");
     command.add_option("--limit", limit, fmt::format("At most N lines in a table, 0: all (default {})", limit))
-        ->option_text("N");
+        .value("N");
 }
 
 void OutputOptions::check() const {
@@ -134,12 +108,12 @@ void OutputOptions::write(const tool::Document& document, const tool::Rendering&
     tool::write_output(path, text);
 }
 
-void FilterOptions::add_to(CLI::App& command) {
+void FilterOptions::add_to(Arguments& command) {
     command
         .add_option("--steps", steps, "Only steps A to B, both included (A:, :B and A alone are allowed), and others")
-        ->option_text("A:B,...");
-    command.add_option("--ranks", ranks, "Only these ranks, such as 0,3-7")->option_text("LIST");
-    command.add_option("--phases", phases, "Only spans of these phases, such as forward,backward")->option_text("LIST");
+        .value("A:B,...");
+    command.add_option("--ranks", ranks, "Only these ranks, such as 0,3-7").value("LIST");
+    command.add_option("--phases", phases, "Only spans of these phases, such as forward,backward").value("LIST");
 }
 
 tool::Filter FilterOptions::filter() const {
@@ -150,22 +124,21 @@ tool::Filter FilterOptions::filter() const {
     return filter;
 }
 
-void RunOptions::add_to(CLI::App& command, const std::string& option) {
+void RunOptions::add_to(Arguments& command, const std::string& option) {
     command
         .add_option(option, run,
                     fmt::format("{}, if the inputs have several: latest, all (as if they were one), or its "
                                 "name (default {})",
                                 option == "--run" ? "The run" : "The run of " + option.substr(option.size() - 1), run))
-        ->option_text("NAME");
+        .value("NAME");
 }
 
-void JobOptions::add_to(CLI::App& command, const std::string& kept) {
+void JobOptions::add_to(Arguments& command, const std::string& kept) {
     command
         .add_option("--attempt", attempt,
                     "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
-        ->option_text("WHICH");
-    command.add_option("--max-samples", max_samples, fmt::format("{} (default {})", kept, max_samples))
-        ->option_text("N");
+        .value("WHICH");
+    command.add_option("--max-samples", max_samples, fmt::format("{} (default {})", kept, max_samples)).value("N");
 }
 
 tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const InputOptions& input,
@@ -192,25 +165,6 @@ Status report_status(std::string_view command, const tool::InputCounts& inputs, 
     const Status status = status_of(inputs, coverage, strict);
     if (status == Status::nothing_readable) tool::say("cep {}: no rows in any input\n", command);
     return status;
-}
-
-void set_examples(CLI::App& command, const std::string& examples) {
-    command.footer("Examples:\n" + examples);
-}
-
-void refuse_odd_values(CLI::App& command) {
-    // Some versions of CLI11 take "" for 0, and what is too large for the largest number.
-    const CLI::Validator not_negative(
-        [](std::string& text) {
-            if (text.starts_with('-')) return text + " is negative";
-            return tool::parse_number<std::uint64_t>(text) ? "" : "'" + text + "' is not a whole number";
-        },
-        "");
-    const CLI::Validator not_empty([](std::string& text) { return text.empty() ? "its value is empty" : ""; }, "");
-    for (CLI::Option* option : command.get_options()) {
-        if (option->get_type_name().starts_with("UINT")) option->check(not_negative);
-        if (option->get_type_name().starts_with("TEXT") && !option->get_lnames().empty()) option->check(not_empty);
-    }
 }
 
 void say_written(std::string_view command, const std::string& out, const std::string& what) {

@@ -3,13 +3,13 @@
 // Options that several commands share.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/failure.hpp"
+#include "commands/arguments.hpp"
 #include "model/job.hpp"
 #include "read/coverage.hpp"
 #include "read/filter.hpp"
@@ -20,13 +20,6 @@
 
 namespace cep::cli {
 
-/// For options that take a number above 0.
-extern const CLI::Validator positive_number;
-/// For options that take a whole number between these, both included.
-[[nodiscard]] CLI::Validator whole_number_from(std::uint64_t least, std::uint64_t most);
-/// For arguments that take one of a few words.
-[[nodiscard]] CLI::Validator one_of(const std::vector<std::string>& words);
-
 struct InputOptions {
     std::vector<std::string> inputs;
     std::string files_from;
@@ -34,7 +27,7 @@ struct InputOptions {
     bool strict = false;
     unsigned threads = 0;  // 0: as many as there are usable cores
 
-    void add_to(CLI::App& command);
+    void add_to(Arguments& command);
     /// Throws UsageError where no input is named.
     [[nodiscard]] tool::InputSet find() const;
     [[nodiscard]] tool::ReadOptions reading(tool::PartOfWork part = {}) const { return {threads, {}, part}; }
@@ -47,7 +40,7 @@ struct FilterOptions {
     std::string ranks;
     std::string phases;
 
-    void add_to(CLI::App& command);
+    void add_to(Arguments& command);
     /// Throws UsageError.
     [[nodiscard]] tool::Filter filter() const;
 };
@@ -62,7 +55,7 @@ struct OutputOptions {
 
     /// `schema` names the JSON; `table` describes the CSV, such as "The table, times in milliseconds,". A command that
     /// wants another default of `limit` sets it first.
-    void add_to(CLI::App& command, const std::string& schema, const std::string& table);
+    void add_to(Arguments& command, const std::string& schema, const std::string& table);
     /// Throws UsageError where the options exclude each other. Call it before anything is read.
     void check() const;
     [[nodiscard]] tool::Rendering rendering(const InputOptions& input) const;
@@ -75,7 +68,7 @@ struct OutputOptions {
 struct RunOptions {
     std::string run = "latest";
 
-    void add_to(CLI::App& command, const std::string& option = "--run");
+    void add_to(Arguments& command, const std::string& option = "--run");
     /// Throws UsageError.
     [[nodiscard]] tool::RunChoice choice() const { return tool::RunChoice::parse(run); }
 };
@@ -86,7 +79,7 @@ struct JobOptions {
     std::uint64_t max_samples = tool::LoadOptions::default_max_samples;
 
     /// `kept` says what --max-samples means for the command.
-    void add_to(CLI::App& command, const std::string& kept);
+    void add_to(Arguments& command, const std::string& kept);
     /// Throws UsageError.
     [[nodiscard]] tool::LoadOptions load_options(const FilterOptions& filter, const InputOptions& input,
                                                  const RunOptions& run) const;
@@ -103,13 +96,6 @@ struct JobOptions {
 
 /// Says that an output was written, of which size, and `what` is in it; nothing of standard output.
 void say_written(std::string_view command, const std::string& out, const std::string& what);
-
-/// Makes the help end with examples.
-void set_examples(CLI::App& command, const std::string& examples);
-
-/// Makes the options of a command refuse an empty value, as of a variable that is not set, and those that take an
-/// unsigned number a negative one.
-void refuse_odd_values(CLI::App& command);
 
 /// Throws UsageError where `path` is one of the inputs, or has the name of a rank file, so that the next command would
 /// read it as an input. `hint` ends the message.

@@ -159,43 +159,43 @@ struct ReportCommand {
         return status;
     }
 
-    void add_to(CLI::App& command) {
+    void add_to(Arguments& command) {
         input.add_to(command);
-        command.add_option("-o,--output", out, "Write to F (default: standard output)")->option_text("F");
+        command.add_option("-o,--output", out, "Write to F (default: standard output)").value("F");
         command
             .add_option("--compare", compared,
                         "Show what changed from A, the job before, to INPUT: a rank file, a directory or a quoted "
                         "glob")
-            ->option_text("A");
+            .value("A");
         command.add_option("--files-from-a", files_from_compared, "Read more inputs of A from FILE, one a line")
-            ->option_text("FILE");
+            .value("FILE");
         command
             .add_option(
                 "--max-bytes", max_bytes,
                 fmt::format("The page has at most N bytes (default {}); what does not fit is binned or left out",
                             report::default_max_bytes))
-            ->option_text("N");
+            .value("N");
         command
             .add_option("--timeline-ranks", timeline_ranks,
                         "The timeline shows these ranks, such as 0,5 (default: by the verdict)")
-            ->option_text("LIST");
+            .value("LIST");
         command
             .add_option("--timeline-steps", timeline_steps,
                         "The timeline shows these steps, such as 100,110 (default: by the verdict)")
-            ->option_text("LIST");
+            .value("LIST");
         run_options.add_to(command);
         run_options_a.add_to(command, "--run-a");
         filter.add_to(command);
         command
             .add_option("--peak-flops", peak_flops,
                         "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
-            ->check(positive_number)
-            ->option_text("N");
+            .check(positive_number)
+            .value("N");
         job_options.add_to(command, "Durations that may be kept; of more, the page shows less");
-        set_examples(command,
-                     "  cep report -o report.html output/cuda_event_profiler\n"
-                     "  cep report -o report.html --compare before/ after/\n"
-                     "  cep report -o report.html --timeline-ranks 0,5 --timeline-steps 100 output");
+        command.set_examples(
+            "  cep report -o report.html output/cuda_event_profiler\n"
+            "  cep report -o report.html --compare before/ after/\n"
+            "  cep report -o report.html --timeline-ranks 0,5 --timeline-steps 100 output");
     }
 };
 

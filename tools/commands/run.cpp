@@ -39,18 +39,18 @@ struct RunCommand {
 
     Status run() const { return Status::usage; }
 
-    void add_to(CLI::App& run) {
+    void add_to(Arguments& run) {
         run.add_option("-o,--output", output,
                        "Rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else a "
                        "new one in cep_runs, with a link cep_runs/latest)")
-            ->option_text("DIR");
-        run.add_option("--every", every, "Record every Nth step (default 10)")->option_text("N");
+            .value("DIR");
+        run.add_option("--every", every, "Record every Nth step (default 10)").value("N");
         run.add_flag("--no-summary", no_summary, "Print no verdict at the end");
         run.add_option("COMMAND", command, "The command that starts the training, and its arguments");
-        set_examples(run,
-                     "  cep run -- python train.py\n"
-                     "  cep run -o output --every 1 -- torchrun --nproc_per_node=8 train.py --epochs 3\n"
-                     "  srun cep run --no-summary -o output -- python train.py");
+        run.set_examples(
+            "  cep run -- python train.py\n"
+            "  cep run -o output --every 1 -- torchrun --nproc_per_node=8 train.py --epochs 3\n"
+            "  srun cep run --no-summary -o output -- python train.py");
     }
 };
 

@@ -58,44 +58,42 @@ struct SimulateCommand {
         return Status::done;
     }
 
-    void add_settings(CLI::App& simulate) {
+    void add_settings(Arguments& simulate) {
         for (const simulation::Setting& setting : simulation::all_settings()) {
             const std::string name = simulation::option_name(setting);
             const auto take = [this, &setting](const std::string& text) { settings.emplace_back(&setting, text); };
             const bool is_flag = std::holds_alternative<simulation::FlagMember>(setting.member);
-            CLI::Option* const option =
-                is_flag ? simulate.add_flag_callback(
-                              name, [take] { take(""); }, simulation::option_help(setting))
-                        : simulate.add_option_function<std::string>(name, take, simulation::option_help(setting))
-                              ->option_text(std::string(setting.value_name));
-            if (!setting.is_in_help) option->group(hidden_group);
+            Option option = is_flag ? simulate.add_flag_callback(
+                                          name, [take] { take(""); }, simulation::option_help(setting))
+                                    : simulate.add_option_function(name, take, simulation::option_help(setting))
+                                          .value(std::string(setting.value_name));
+            if (!setting.is_in_help) option.hidden();
         }
     }
 
-    void add_to(CLI::App& simulate) {
-        simulate.add_option("-o,--output", directory, "Write into this directory")->required()->option_text("DIR");
+    void add_to(Arguments& simulate) {
+        simulate.add_option("-o,--output", directory, "Write into this directory").required().value("DIR");
         simulate
             .add_option("--scenario", scenario,
                         "Read the job, its faults, its events and further settings from a JSON file")
-            ->option_text("FILE");
+            .value("FILE");
         simulate
             .add_option("--fault", faults,
                         fmt::format("Add a fault, a JSON object (may be given again), with {}", simulation::fault_keys))
-            ->allow_extra_args(false)
-            ->option_text("JSON");
+            .repeated()
+            .value("JSON");
         simulate
             .add_option(
                 "--event", events,
                 fmt::format("Add an event, a JSON object (may be given again), with {}", simulation::event_keys))
-            ->allow_extra_args(false)
-            ->option_text("JSON");
+            .repeated()
+            .value("JSON");
         simulate.add_flag("--force", force, "Replace the rank files that the directory has");
         simulate.add_option("-j,--threads", threads, "Simulate with N threads (default: the usable cores, at most 16)")
-            ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{4096}))
-            ->option_text("N");
+            .check(whole_number_from(std::uint64_t{1}, std::uint64_t{4096}))
+            .value("N");
         add_settings(simulate);
-        set_examples(
-            simulate,
+        simulate.set_examples(
             "  cep simulate -o job --ranks 64 --steps 2000\n"
             "  cep simulate -o job --ranks 64 --fault '{\"rank\": 5, \"phase\": \"forward\", \"slowdown\": 1.3}'\n"
             "  cep simulate -o job --ranks 4096 --tp 8 --pp 8 --scenario slow_host.json --seed 7");

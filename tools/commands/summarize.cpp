@@ -97,24 +97,24 @@ struct SummarizeCommand {
         return show(inputs, load_inputs(inputs), grouping, conditions);
     }
 
-    void add_to(CLI::App& summarize) {
+    void add_to(Arguments& summarize) {
         input.add_to(summarize);
         output.add_to(summarize, "cep.summary/1", "The table, times in milliseconds,");
         summarize
             .add_option("--by", by,
                         "A line for each phase, or for each phase of each rank, host, or window of N steps: phase, "
                         "rank, host, step:N (default phase)")
-            ->option_text("WHAT");
+            .value("WHAT");
         run_options.add_to(summarize);
         filter.add_to(summarize);
-        summarize.add_option("--save", save)->group("");  // check() says what to use
+        summarize.add_option("--save", save).hidden();  // check() says what to use
         summarize
             .add_option(
                 "--fail-on", fail_on,
                 "Exit with status 1 on a finding: straggler, imbalance, change, abstained, or bound:NAME with compute, "
                 "comm, data, host, mixed or unknown; may be given more than once, or as a list with commas")
-            ->allow_extra_args(false)
-            ->option_text("FINDING");
+            .repeated()
+            .value("FINDING");
         summarize.add_flag("--no-verdict", no_verdict, "Skip the verdict (about half of the time)");
         summarize.add_flag("--pictures", pictures,
                            "Draw the steps of ranks and phases in the text even if it goes to no terminal");
@@ -123,16 +123,16 @@ struct SummarizeCommand {
             .add_option(
                 "--peak-flops", peak_flops,
                 "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
-            ->check(positive_number)
-            ->option_text("N");
+            .check(positive_number)
+            .value("N");
         job_options.add_to(summarize,
                            "Durations kept; beyond it, percentiles and the verdict are of some of the steps");
-        set_examples(summarize,
-                     "  cep summarize output/cuda_event_profiler\n"
-                     "  cep summarize --steps 1000: --ranks 0-7 output\n"
-                     "  cep summarize --by rank --limit 10 output\n"
-                     "  cep summarize 'node*.jsonl.zst'\n"
-                     "  cep summarize --json output | jq '.phases[] | {name, p50_ms, slowest_rank}'");
+        summarize.set_examples(
+            "  cep summarize output/cuda_event_profiler\n"
+            "  cep summarize --steps 1000: --ranks 0-7 output\n"
+            "  cep summarize --by rank --limit 10 output\n"
+            "  cep summarize 'node*.jsonl.zst'\n"
+            "  cep summarize --json output | jq '.phases[] | {name, p50_ms, slowest_rank}'");
     }
 };
 

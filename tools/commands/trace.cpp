@@ -180,23 +180,22 @@ struct TraceCommand {
         return status;
     }
 
-    void add_to(CLI::App& trace) {
+    void add_to(Arguments& trace) {
         input.add_to(trace);
-        trace.add_option("-o,--output", out, "Write to F (default: standard output); .gz and .zst compress")
-            ->option_text("F");
+        trace.add_option("-o,--output", out, "Write to F (default: standard output); .gz and .zst compress").value("F");
         run_options.add_to(trace);
         filter.add_to(trace);
         trace.add_flag("--all", all, "All ranks and steps, or all that --ranks and --steps name");
         trace
             .add_option("--max-bytes", max_bytes,
                         "End the trace before it has more than N bytes, uncompressed (default 200000000)")
-            ->check(whole_number_from(std::uint64_t{1000}, std::uint64_t{1} << 50))
-            ->option_text("N");
-        set_examples(trace,
-                     "  cep trace -o trace.json.gz output/cuda_event_profiler\n"
-                     "  cep trace --ranks 3,7 --steps 1000:1010 -o slow.json output\n"
-                     "  cep trace --all --max-bytes 2000000000 -o all.json.gz output\n"
-                     "Open the file at https://ui.perfetto.dev or in chrome://tracing.");
+            .check(whole_number_from(std::uint64_t{1000}, std::uint64_t{1} << 50))
+            .value("N");
+        trace.set_examples(
+            "  cep trace -o trace.json.gz output/cuda_event_profiler\n"
+            "  cep trace --ranks 3,7 --steps 1000:1010 -o slow.json output\n"
+            "  cep trace --all --max-bytes 2000000000 -o all.json.gz output\n"
+            "Open the file at https://ui.perfetto.dev or in chrome://tracing.");
     }
 };
 
