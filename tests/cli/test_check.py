@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import csv
+import gzip
 import io
 import random
 
@@ -199,6 +200,21 @@ def test_loss_makes_a_file_incomplete(cep, job):
     report = cep.check("--strict", "job", status=4)
     assert codes(report, 0)["loss"]["message"] == "lost: 3 dropped (ring full 3)"
     assert report["severity"] == "incomplete"
+
+
+def test_the_advice_on_loss_is_of_its_cause(cep, job):
+    dropped = {"ring": 0, "slots": 0, "pool": 0, "file": 2, "io": 0, "meta": 0}
+    job.write(0, [run_row(0), span_row(0, 1, "f", 1.0, START_NS + 1), stats_row(0, 1, dropped=dropped)])
+    text = cep("check", "--lenient", "job").stdout.decode()
+    assert "lost rows, file limit: a larger max_file_bytes" in text and "ring_capacity" not in text
+
+
+def test_a_file_that_is_too_compressed_is_not_called_cut_off(cep, four_ranks):
+    path = four_ranks.path(1)
+    path.with_suffix(".jsonl.gz").write_bytes(gzip.compress(path.read_bytes() + b" " * 80_000_000, 1))
+    path.unlink()
+    text = cep("check", "--lenient", "job").stdout.decode()
+    assert "not read to its end" in text and "it decompresses to over 100 times its size" in text and "cut off" not in text
 
 
 def test_open_spans_are_located(cep, job):

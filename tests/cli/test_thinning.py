@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs with more durations than are kept: verdict and percentiles are of whole steps that a hash of their number chooses."""
 
+import json
+import re
 from collections import Counter
 
 import numpy as np
@@ -142,6 +144,31 @@ def test_sums_of_tables_are_of_all_rows_and_percentiles_of_the_steps_that_are_ke
         deviations = np.square(of_kept - one["mean_ms"])
         assert one["sd_ms"] == pytest.approx(np.sqrt(deviations.sum() / (len(of_kept) - 1)), rel=1e-9)
     assert {phase["name"]: phase["slowest_rank"] for phase in rough["phases"]}["forward"] == 5
+
+
+def test_sums_of_comm_metrics_and_report_are_of_all_rows(cep, tmp_path, own):
+    write_job(tmp_path / "job", own)
+
+    def figures(*arguments):
+        comm = json.loads(cep("comm", "--json", *arguments, "job").stdout)
+        (model,) = comm["models"]
+        cep("report", "-o", "page.html", *arguments, "job")
+        page = re.sub(r"<[^>]*>", " ", (tmp_path / "page.html").read_text())
+        metrics = cep("metrics", *arguments, "job").stdout.decode()
+        sums = re.findall(r"^(cep_phase_seconds_(?:sum|count)\{.*\}) (\S+)$", metrics, re.MULTILINE)
+        compute_s = float(re.search(r"\bcompute\s+([\d.]+) s\b", page)[1])
+        return {"comm": (model["total_ms"], model["spans"]), "metrics": {key: float(value) for key, value in sums},
+                "estimates": (model["wait_of_step"], model["paid_gb_per_s"], compute_s)}
+
+    exact, rough = figures(), figures("--max-samples", BUDGET)
+    assert rough["comm"] == pytest.approx(exact["comm"], rel=1e-12) and len(exact["metrics"]) >= 10
+    assert rough["metrics"] == pytest.approx(exact["metrics"], rel=1e-12)
+    assert rough["estimates"] == pytest.approx(exact["estimates"], rel=0.1)
+
+
+def test_comparing_some_of_the_steps_is_refused(cep, tmp_path, own):
+    write_job(tmp_path / "job", own)
+    assert b"a comparison needs every one" in cep("compare", "--max-samples", BUDGET, "job", "job", status=2).stderr
 
 
 def test_a_phase_of_no_step_that_is_kept_has_sums_and_no_percentiles(cep, tmp_path, own):

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/units.hpp"
@@ -35,13 +36,34 @@ constexpr Advice advices[] = {
     {"missing_ranks", "missing ranks", "find these ranks' files, or why they wrote none"},
     {"empty", "empty files", "these ranks had recorded nothing yet, or wrote to another file"},
     {"cut_off", "files cut off", "the job still runs, or ended without closing the profiler; all whole rows count"},
-    {"loss", "lost rows",
-     "ring full: a larger ring_capacity, or fewer recorded steps; no event: a larger pool_limit; too many open: end "
-     "each region that begins; file limit: a larger max_file_bytes; write error: room on the disk, and its health"},
+    {"too_compressed", "files not read to their end", "decompress them first: what is read grows over 100 times"},
     {"clocks_apart", "clocks apart", "synchronise the clocks of the hosts (NTP, PTP)"},
     {"clock_back", "clocks set back", "let NTP or PTP slew the clock instead of stepping it"},
     {"no_run_row", "no run row", "keep the first row of each rank file"},
 };
+
+/// By the words of Loss::describe() for each cause.
+constexpr std::pair<std::string_view, std::string_view> advices_on_loss[] = {
+    {"ring full", "a larger ring_capacity, or fewer recorded steps"},
+    {"no event", "a larger pool_limit"},
+    {"too many open", "end each region that begins"},
+    {"file limit", "a larger max_file_bytes"},
+    {"write error", "room on the disk, and its health"}};
+
+/// On the causes that files name, and no other.
+std::string advise_on_loss(const CheckResult& result) {
+    std::string text;
+    for (const auto& [cause, advice] : advices_on_loss) {
+        const auto names_cause = [cause = cause](const Remark& finding) {
+            return finding.code == "loss" && finding.message.find(cause) != std::string::npos;
+        };
+        const bool is_cause = std::any_of(result.files.begin(), result.files.end(), [&](const FileVerdict& file) {
+            return std::any_of(file.findings.begin(), file.findings.end(), names_cause);
+        });
+        if (is_cause) text += fmt::format("{}{}: {}", text.empty() ? "lost rows, " : "; ", cause, advice);
+    }
+    return text;
+}
 
 Severity severity_of_code(const CheckResult& result, std::string_view code) {
     Severity worst = Severity::fine;
@@ -61,6 +83,9 @@ std::vector<std::string> advise(const CheckResult& result) {
         if (result.severity > Severity::fine && severity_of_code(result, advice.code) == result.severity &&
             lines.size() < max_advice)
             lines.push_back(fmt::format("{}: {}", advice.about, advice.text));
+    const bool is_loss_worst = result.severity > Severity::fine && severity_of_code(result, "loss") == result.severity;
+    if (const std::string loss = advise_on_loss(result); is_loss_worst && !loss.empty() && lines.size() < max_advice)
+        lines.push_back(loss);
     return lines;
 }
 

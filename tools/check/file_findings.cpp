@@ -8,6 +8,7 @@
 
 #include "base/units.hpp"
 #include "check/file_check.hpp"
+#include "read/byte_source.hpp"
 #include "read/loss.hpp"
 
 namespace cep::tool {
@@ -39,7 +40,11 @@ std::string describe_attempt(const AttemptCheck& attempt, bool in_same_run) {
 void FileCheck::find_damage(const FileReport& report) {
     if (!report.unreadable.empty())
         findings_.add(Severity::damaged, report.is_rank_file ? "unreadable" : "no_rank_file", report.unreadable);
-    if (report.cut_off) findings_.add(Severity::incomplete, "cut_off", "cut off at its end", report.lines);
+    const bool is_too_large = !report.damages.empty() && report.damages.back().why.starts_with(too_compressed);
+    if (is_too_large)
+        findings_.add(Severity::incomplete, "too_compressed", "not read to its end", report.lines);
+    else if (report.cut_off)
+        findings_.add(Severity::incomplete, "cut_off", "cut off at its end", report.lines);
     if (report.skipped_rows > 0)
         findings_.add(Severity::damaged, "rows_skipped", format_plural(report.skipped_rows, "row") + " skipped");
     const std::uint64_t elsewhere = report.skipped_rows + (report.cut_off ? 1 : 0);

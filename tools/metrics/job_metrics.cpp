@@ -112,10 +112,8 @@ void add_inputs(Exposition& out, const Job& job) {
 }
 
 void add_durations(Exposition& out, Label phase, Label kind, const PhaseSummary& durations) {
-    constexpr std::array<std::pair<std::string_view, double PhaseSummary::*>, 3> quantiles = {
-        {{"0.5", &PhaseSummary::p50_ms}, {"0.9", &PhaseSummary::p90_ms}, {"0.99", &PhaseSummary::p99_ms}}};
-    for (const auto& [quantile, member] : quantiles)
-        out.sample({phase, kind, {"quantile", quantile}}, durations.*member * seconds_per_ms);
+    for (const auto& [q, member] : phase_quantiles)
+        out.sample({phase, kind, {"quantile", fmt::format("{}", q)}}, durations.*member * seconds_per_ms);
     out.sample({phase, kind}, durations.total_ms * seconds_per_ms, "_sum");
     out.sample({phase, kind}, static_cast<double>(durations.count), "_count");
 }

@@ -109,9 +109,7 @@ class CompressedSource : public ByteSource {
     std::size_t count(std::size_t bytes) {
         given_bytes_ += bytes;
         if (!stopped_ && given_bytes_ > always_allowed_bytes + max_ratio * bytes_taken())
-            stop(
-                "it decompresses to over 100 times its size: the rest is not read; decompress the file to read all of "
-                "it");
+            stop(std::string(too_compressed) + ": the rest is not read; decompress the file to read all of it");
         return bytes;
     }
 

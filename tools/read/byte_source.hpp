@@ -7,10 +7,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "read/inputs.hpp"
 
 namespace cep::tool {
+
+/// How damage() begins where a stream is too large to be read to its end.
+inline constexpr std::string_view too_compressed = "it decompresses to over 100 times its size";
 
 class ByteSource {
   public:

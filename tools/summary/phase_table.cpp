@@ -70,14 +70,13 @@ class PhaseCollector {
     }
 
     void find_quantiles() {
-        const std::vector<double> found = exact_quantiles(durations_ms_, {0.5, 0.9, 0.99});
+        const auto& [p50, p90, p99] = phase_quantiles;
+        const std::vector<double> found = exact_quantiles(durations_ms_, {p50.q, p90.q, p99.q});
         double squares = 0;
         for (const double ms : durations_ms_) squares += (ms - summary_.mean_ms) * (ms - summary_.mean_ms);
         const std::size_t kept = durations_ms_.size();
         if (kept > 1) summary_.sd_ms = std::sqrt(squares / static_cast<double>(kept - 1));
-        summary_.p50_ms = found[0];
-        summary_.p90_ms = found[1];
-        summary_.p99_ms = found[2];
+        for (std::size_t i = 0; i < found.size(); ++i) summary_.*phase_quantiles[i].member = found[i];
     }
 
     void find_slowest() {

@@ -9,6 +9,7 @@
 
 #include "base/failure.hpp"
 #include "base/text.hpp"
+#include "ledger/ledger.hpp"
 #include "stats/robust.hpp"
 #include "summary/phase_table.hpp"
 #include "summary/summary_groups.hpp"

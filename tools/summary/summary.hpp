@@ -47,6 +47,14 @@ struct PhaseSummary {
     std::optional<double> skew;
 };
 
+/// The quantiles of a phase, ascending.
+struct PhaseQuantile {
+    double q = 0;
+    double PhaseSummary::*member = nullptr;
+};
+inline constexpr PhaseQuantile phase_quantiles[] = {
+    {0.5, &PhaseSummary::p50_ms}, {0.9, &PhaseSummary::p90_ms}, {0.99, &PhaseSummary::p99_ms}};
+
 /// One phase of one rank, host or window of steps.
 struct GroupSummary {
     std::int64_t first = 0;  // By::rank: the rank. By::step: the first step of the window

@@ -12,6 +12,7 @@
 #include "advice/ledger_document.hpp"
 #include "advice/settings_advice.hpp"
 #include "base/units.hpp"
+#include "show/fields.hpp"
 #include "verdict/verdict_document.hpp"
 
 namespace cep::tool {
@@ -232,96 +233,119 @@ std::string two_digits(double ratio) {
     return fmt::format("{:.2f}", ratio);
 }
 
-/// Columns of the phase table. `of_one_rank`: each line is of one rank, so that none is the slowest.
-std::vector<Column> phase_columns(bool of_groups, bool of_one_rank) {
-    return {{"name", "phase", Align::left, "", "The phase"},
-            {"kind", "kind", Align::left, "", "What the phase does: step, compute, comm, data, memory, host or other",
-             false, 4},
-            {"clock", of_groups ? "" : "clock", Align::left, "", "The clock that timed it: gpu, host or external",
-             false, 5},
-            {"count", "count", Align::right, "", "Spans", false, 2},
-            {"ranks", "", Align::right, "", "Ranks that have such spans"},
-            {"mean_ms", "mean", Align::right, "ms", "Mean duration"},
-            {"sd_ms", "sd", Align::right, "ms", "Standard deviation of the durations", false, 3},
-            {"p50_ms", "p50", Align::right, "ms", "Median duration"},
-            {"p90_ms", "p90", Align::right, "ms", "Duration that one span in ten exceeds", false, 3},
-            {"p99_ms", "p99", Align::right, "ms", "Duration that one span in a hundred exceeds"},
-            {"min_ms", "", Align::right, "ms", "Shortest duration"},
-            {"max_ms", "max", Align::right, "ms", "Longest duration", false, 1},
-            {"total_ms", "", Align::right, "ms", "Time of all spans"},
-            {"share", "share", Align::right, "", "Part of the time of recorded steps in which nothing hides it", true},
-            {"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "",
-             "The rank with the most work of its own, by mean"},
-            {"skew", of_groups ? "" : "skew", Align::right, "", "Mean of the slowest rank over the typical rank's"}};
+Value time_or_none(double ms) {
+    return is_missing(ms) ? Value() : Value(ms);
 }
 
-void add_phase_cells(std::vector<Cell>& cells, const PhaseSummary& phase) {
-    const DurationFormat duration = duration_format(phase);
-    const auto time = [&duration](double ms) {
-        return Cell::shown_if(is_missing(ms) ? std::nullopt : std::optional(ms), duration);
-    };
-    const bool comparable = phase.ranks > 1;
-    constexpr double least_skew = 1.005;  // what is less is shown as 1.00, and no rank is the slowest
-    const bool has_slowest = comparable && phase.skew.value_or(1) >= least_skew;
-    cells.push_back(Cell::text_of(phase.name));
-    cells.push_back(Cell::text_of(schema::kind_name(phase.kind)));
-    cells.push_back(Cell::text_of(clock_names[static_cast<std::size_t>(phase.clock)]));
-    cells.push_back(Cell::count(phase.count));
-    cells.push_back(Cell::count(phase.ranks));
-    cells.push_back(time(phase.mean_ms));
-    cells.push_back(Cell::shown_if(phase.sd_ms, duration));
-    for (const double ms : {phase.p50_ms, phase.p90_ms, phase.p99_ms, phase.min_ms, phase.max_ms, phase.total_ms})
-        cells.push_back(time(ms));
-    cells.push_back(Cell::percent(phase.share));
-    cells.push_back(Cell::shown(phase.slowest_rank, has_slowest ? fmt::format("{}", phase.slowest_rank) : "-"));
-    cells.push_back(Cell::shown_if(phase.skew, [&](double skew) { return comparable ? two_digits(skew) : "-"; }));
+std::string describe_time(const PhaseSummary& phase, const Value& ms) {
+    return duration_format(phase)(std::get<double>(ms));
+}
+
+std::string describe_share(const PhaseSummary&, const Value& share) {
+    return Cell::percent(std::get<double>(share)).text;
+}
+
+/// What is 1.00 in two digits is no difference, and no rank is the slowest. Who waits longest in a collective is not
+/// slow.
+bool has_slowest(const PhaseSummary& phase) {
+    constexpr double least_skew = 1.005;
+    return phase.ranks > 1 && phase.kind != schema::Kind::comm && phase.skew.value_or(1) >= least_skew;
+}
+
+std::string describe_slowest(const PhaseSummary& phase, const Value&) {
+    return has_slowest(phase) ? fmt::format("{}", phase.slowest_rank) : "-";
+}
+
+std::string describe_skew(const PhaseSummary& phase, const Value& skew) {
+    return phase.ranks > 1 && phase.kind != schema::Kind::comm ? two_digits(std::get<double>(skew)) : "-";
+}
+
+Field<PhaseSummary> time_field(Column column, double PhaseSummary::*member) {
+    return {std::move(column), [member](const PhaseSummary& phase) { return time_or_none(phase.*member); },
+            describe_time};
+}
+
+Field<PhaseSummary> optional_field(Column column, std::optional<double> PhaseSummary::*member,
+                                   std::string (*text)(const PhaseSummary&, const Value&)) {
+    return {std::move(column), [member](const PhaseSummary& phase) { return value_or_none(phase.*member); }, text};
+}
+
+/// Of the phase table. `of_one_rank`: each line is of one rank, so that none is the slowest.
+Fields<PhaseSummary> phase_fields(bool of_groups, bool of_one_rank) {
+    using P = PhaseSummary;
+    return {
+        {{"name", "phase", Align::left, "", "The phase"}, [](const P& p) { return Value(p.name); }},
+        {{"kind", "kind", Align::left, "", "What the phase does: step, compute, comm, data, memory, host or other",
+          false, 4},
+         [](const P& p) { return Value(std::string(schema::kind_name(p.kind))); }},
+        {{"clock", of_groups ? "" : "clock", Align::left, "", "The clock that timed it: gpu, host or external", false,
+          5},
+         [](const P& p) {
+             const std::string_view clock = clock_names[static_cast<std::size_t>(p.clock)];
+             return clock.empty() ? Value() : Value(std::string(clock));
+         }},
+        {{"count", "count", Align::right, "", "Spans", false, 2}, [](const P& p) { return Value(p.count); }},
+        {{"ranks", "", Align::right, "", "Ranks that have such spans"}, [](const P& p) { return Value(p.ranks); }},
+        time_field({"mean_ms", "mean", Align::right, "ms", "Mean duration"}, &P::mean_ms),
+        optional_field({"sd_ms", "sd", Align::right, "ms", "Standard deviation of the durations", false, 3}, &P::sd_ms,
+                       describe_time),
+        time_field({"p50_ms", "p50", Align::right, "ms", "Median duration"}, &P::p50_ms),
+        time_field({"p90_ms", "p90", Align::right, "ms", "Duration that one span in ten exceeds", false, 3},
+                   &P::p90_ms),
+        time_field({"p99_ms", "p99", Align::right, "ms", "Duration that one span in a hundred exceeds"}, &P::p99_ms),
+        time_field({"min_ms", "", Align::right, "ms", "Shortest duration"}, &P::min_ms),
+        time_field({"max_ms", "max", Align::right, "ms", "Longest duration", false, 1}, &P::max_ms),
+        time_field({"total_ms", "", Align::right, "ms", "Time of all spans"}, &P::total_ms),
+        optional_field(
+            {"share", "share", Align::right, "", "Part of the time of recorded steps in which nothing hides it", true},
+            &P::share, describe_share),
+        {{"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "",
+          "The rank with the most work of its own, by mean, or that the verdict names"},
+         [](const P& p) { return Value(p.slowest_rank); },
+         describe_slowest},
+        optional_field(
+            {"skew", of_groups ? "" : "skew", Align::right, "", "Mean of the slowest rank over the typical rank's"},
+            &P::skew, describe_skew)};
 }
 
 Table phase_table(const Summary& summary) {
-    Table table(phase_columns(false, false));
-    for (const PhaseSummary& phase : summary.phases) {
-        std::vector<Cell> cells;
-        add_phase_cells(cells, phase);
-        table.add(std::move(cells));
-    }
+    const Fields<PhaseSummary> fields = phase_fields(false, false);
+    Table table(columns_of(fields));
+    for (const PhaseSummary& phase : summary.phases) table.add(cells_of(fields, phase));
     table.set_rest("phase", "with less time");
     return table;
 }
 
-std::vector<Column> group_columns(By by) {
-    std::vector<Column> columns;
-    if (by == By::rank) columns.push_back({"rank", "rank", Align::left, "", "The rank"});
-    if (by == By::step) {
-        columns.push_back({"", "steps", Align::left});
-        columns.push_back({"first_step", "", Align::right, "", "First step of the window"});
-        columns.push_back({"last_step", "", Align::right, "", "Last step of the window"});
-    } else {
-        columns.push_back({"host", "host", Align::left, "", "The host"});
-    }
-    for (Column& column : phase_columns(true, by == By::rank)) columns.push_back(std::move(column));
-    columns.push_back({"excess_ms", "excess", Align::right, "ms",
-                       "Mean less the typical mean of all lines; of ranks, of their own work in a step"});
-    columns.push_back({"median_ratio", "× median", Align::right, "", "Median over the typical median of all lines"});
-    return columns;
+std::string describe_window(const GroupSummary& group, const Value&) {
+    if (group.first == group.last) return format_integer(group.first);
+    return fmt::format("{}–{}", format_integer(group.first), format_integer(group.last));
 }
 
-std::vector<Cell> group_cells(By by, const GroupSummary& group) {
-    std::vector<Cell> cells;
-    if (by == By::rank) cells.push_back(Cell::integer(group.first));
+Fields<GroupSummary> group_fields(By by) {
+    using G = GroupSummary;
+    const auto first = [](const G& group) { return Value(group.first); };
+    Fields<G> fields;
+    if (by == By::rank) fields.push_back({{"rank", "rank", Align::left, "", "The rank"}, first});
     if (by == By::step) {
-        const bool is_one = group.first == group.last;
-        cells.push_back(
-            Cell::words(is_one ? format_integer(group.first)
-                               : fmt::format("{}–{}", format_integer(group.first), format_integer(group.last))));
-        cells.push_back(Cell::integer(group.first));
-        cells.push_back(Cell::integer(group.last));
+        fields.push_back({{"", "steps", Align::left}, [](const G&) { return Value(); }, describe_window});
+        fields.push_back({{"first_step", "", Align::right, "", "First step of the window"}, first});
+        fields.push_back({{"last_step", "", Align::right, "", "Last step of the window"},
+                          [](const G& group) { return Value(group.last); }});
     } else {
-        cells.push_back(Cell::text_of(group.host));
+        fields.push_back({{"host", "host", Align::left, "", "The host"},
+                          [](const G& group) { return group.host.empty() ? Value() : Value(group.host); }});
     }
-    add_phase_cells(cells, group.phase);
-    cells.push_back(Cell::shown(group.excess_ms, describe_excess(duration_format(group.phase), group.excess_ms)));
-    cells.push_back(Cell::shown_if(group.median_ratio, two_digits));
-    return cells;
+    for (const Field<PhaseSummary>& field : phase_fields(true, by == By::rank))
+        fields.push_back(field.within(&G::phase));
+    fields.push_back(
+        {{"excess_ms", "excess", Align::right, "ms",
+          "Mean less the typical mean of all lines; of ranks, of their own work in a step"},
+         [](const G& group) { return Value(group.excess_ms); },
+         [](const G& group, const Value&) { return describe_excess(duration_format(group.phase), group.excess_ms); }});
+    fields.push_back({{"median_ratio", "× median", Align::right, "", "Median over the typical median of all lines"},
+                      [](const G& group) { return value_or_none(group.median_ratio); },
+                      [](const G&, const Value& ratio) { return two_digits(std::get<double>(ratio)); }});
+    return fields;
 }
 
 /// The groups that exceed the others most first. Of windows of steps, those that will be shown in the order of time.
@@ -339,14 +363,14 @@ std::vector<std::size_t> order_of_groups(const Summary& summary, std::size_t lim
 }
 
 Table group_table(const Summary& summary, const Rendering& rendering) {
-    const By by = summary.grouping.by;
-    Table table(group_columns(by));
+    const Fields<GroupSummary> fields = group_fields(summary.grouping.by);
+    Table table(columns_of(fields));
     if (rendering.format == Format::csv)
-        for (const GroupSummary& group : summary.groups) table.add(group_cells(by, group));
+        for (const GroupSummary& group : summary.groups) table.add(cells_of(fields, group));
     if (rendering.format != Format::text && rendering.format != Format::markdown) return table;
     std::vector<std::size_t> order = order_of_groups(summary, rendering.limit);
     if (rendering.limit > 0 && order.size() > rendering.limit) order.resize(rendering.limit);
-    for (const std::size_t i : order) table.add(group_cells(by, summary.groups[i]));
+    for (const std::size_t i : order) table.add(cells_of(fields, summary.groups[i]));
     table.set_rest("line", "with a smaller excess", summary.groups.size() - order.size());
     return table;
 }
@@ -363,14 +387,6 @@ void write_job(JsonWriter& json, const Job& job) {
     json.object("window", [&] {
         json.members("first_step", steps.first, "last_step", steps.last, "steps", steps.count, "stride", steps.stride);
     });
-}
-
-void write_phase(JsonWriter& json, const PhaseSummary& phase) {
-    json.members("name", phase.name, "kind", schema::kind_name(phase.kind), "clock",
-                 text_or_null(clock_names[static_cast<std::size_t>(phase.clock)]), "count", phase.count, "ranks",
-                 phase.ranks, "mean_ms", phase.mean_ms, "sd_ms", phase.sd_ms, "p50_ms", phase.p50_ms, "p90_ms",
-                 phase.p90_ms, "p99_ms", phase.p99_ms, "min_ms", phase.min_ms, "max_ms", phase.max_ms, "total_ms",
-                 phase.total_ms, "share", phase.share, "slowest_rank", phase.slowest_rank, "skew", phase.skew);
 }
 
 void write_loss(JsonWriter& json, const Loss& loss) {
@@ -423,21 +439,16 @@ void write_counters(JsonWriter& json, const Summary& summary) {
 }
 
 void write_groups(JsonWriter& json, const Summary& summary) {
-    const By by = summary.grouping.by;
+    const Fields<GroupSummary> fields = group_fields(summary.grouping.by);
     json.members("by", summary.grouping.name());
-    json.objects("groups", summary.groups, [&](const GroupSummary& group) {
-        if (by == By::rank) json.members("rank", group.first);
-        if (by == By::step) json.members("first_step", group.first, "last_step", group.last);
-        if (by != By::step) json.members("host", text_or_null(group.host));
-        write_phase(json, group.phase);
-        json.members("excess_ms", group.excess_ms, "median_ratio", group.median_ratio);
-    });
+    json.objects("groups", summary.groups, [&](const GroupSummary& group) { write_fields(json, fields, group); });
 }
 
 void write_summary(JsonWriter& json, const Job& job, const Summary& summary, const Verdict* verdict) {
     json.members("schema", "cep.summary/1");
     write_job(json, job);
-    json.objects("phases", summary.phases, [&json](const PhaseSummary& phase) { write_phase(json, phase); });
+    const Fields<PhaseSummary> fields = phase_fields(false, false);
+    json.objects("phases", summary.phases, [&](const PhaseSummary& phase) { write_fields(json, fields, phase); });
     json.key("efficiency");
     write_efficiency(json, verdict != nullptr ? verdict->efficiency : Efficiency{});
     if (verdict != nullptr) {
