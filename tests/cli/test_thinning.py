@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs with more durations than are kept: verdict and percentiles are of whole steps that a hash of their number chooses."""
 
+import html
 import json
 import re
 from collections import Counter
@@ -153,7 +154,7 @@ def test_sums_of_comm_metrics_and_report_are_of_all_rows(cep, tmp_path, own):
         comm = json.loads(cep("comm", "--json", *arguments, "job").stdout)
         (model,) = comm["models"]
         cep("report", "-o", "page.html", *arguments, "job")
-        page = re.sub(r"<[^>]*>", " ", (tmp_path / "page.html").read_text())
+        page = html.unescape(re.sub(r"<[^>]*>", " ", (tmp_path / "page.html").read_text()))
         metrics = cep("metrics", *arguments, "job").stdout.decode()
         sums = re.findall(r"^(cep_phase_seconds_(?:sum|count)\{.*\}) (\S+)$", metrics, re.MULTILINE)
         compute_s = float(re.search(r"\bcompute\s+([\d.]+) s\b", page)[1])

@@ -310,7 +310,8 @@ def test_the_advice_names_the_steps_to_look_at(cep, trainer, slow, steps):
     trainer.write()
     verdict = verdict_of(cep)
     assert any(line.endswith(f"on rank 2 in {steps}") for line in verdict["next"])
-    assert any(line.startswith("how sure: practically certain (noise alone does this in") for line in verdict["evidence"])
+    assert b"\nhow sure  almost certain: chance alone" in cep("summarize", "job").stdout
+    assert b"\n- How sure: almost certain: chance alone" in cep("summarize", "--markdown", "job").stdout
 
 
 def test_only_some_phases_are_not_judged(cep, trainer):

@@ -62,7 +62,10 @@ std::string text_of(const Document& document, const Rendering& rendering) {
     if (!document.headline.empty())
         text.add(fmt::format("{}{}{}\n", colors.headline, wrap_to_width(printable(document.headline), 0, columns),
                              colors.plain));
-    text.add(list("because", document.evidence, columns) + list("next", document.next, columns));
+    std::vector<std::string> certainty;
+    if (!document.certainty.empty()) certainty.push_back(document.certainty);
+    text.add(list("because", document.evidence, columns) + list("how sure", certainty, columns) +
+             list("next", document.next, columns));
     std::string facts;
     std::size_t width = least_name_width;
     for (const Fact& fact : document.facts) width = std::max(width, fact.name.size());
@@ -105,6 +108,7 @@ std::string markdown_of(const Document& document, const Rendering& rendering) {
     if (!document.headline.empty()) text.add("**" + markdown_text(document.headline) + "**\n");
     std::string lines;
     for (const std::string& line : document.evidence) lines += "- " + markdown_text(line) + "\n";
+    if (!document.certainty.empty()) lines += "- How sure: " + markdown_text(document.certainty) + "\n";
     for (const std::string& line : document.next) lines += "- next: " + markdown_text(line) + "\n";
     for (const Fact& fact : document.facts)
         lines += (fact.name.empty() ? "- " : "- " + markdown_text(fact.name) + ": ") + markdown_text(fact.value) + "\n";

@@ -69,7 +69,7 @@ std::string shorten(std::string_view text) {
 }  // namespace
 
 std::string describe_value(const Value& value) {
-    if (const auto* text = std::get_if<std::string>(&value)) return text->empty() ? "-" : *text;
+    if (const auto* text = std::get_if<std::string>(&value)) return Cell::text_of(*text).text;
     if (const auto* count = std::get_if<std::uint64_t>(&value)) return format_count(*count);
     if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *number);
     if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "job_tables.hpp"
-#include "verdict/finding_text.hpp"
 
 namespace cep::tool {
 namespace {
@@ -257,18 +256,6 @@ TEST(Stragglers, MostRanksSlowAreAGroupWithItsCost) {
     EXPECT_EQ(found.groups[0].fast_ranks, (std::vector<std::int64_t>{5, 6, 7}));
     EXPECT_NEAR(found.groups[0].excess_ms, 3, 0.1);
     EXPECT_NEAR(found.groups[0].cost_share.value_or(0), share_of(3, table), share_of(0.15, table));
-}
-
-TEST(FindingText, SaysHowSureItIs) {
-    Finding finding;
-    EXPECT_EQ(describe_confidence(finding), "");
-    finding.confidence = 1;
-    EXPECT_EQ(describe_confidence(finding),
-              "practically certain (noise alone does this in fewer than 1 of 1,000,000 jobs)");
-    finding.confidence = 0.9999;
-    EXPECT_EQ(describe_confidence(finding), "very likely (noise alone does this in 1 of 10,000 jobs)");
-    finding.confidence = 0.9;
-    EXPECT_EQ(describe_confidence(finding), "a hint (noise alone does this in 1 of 10 jobs)");
 }
 
 }  // namespace
