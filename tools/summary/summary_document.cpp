@@ -233,10 +233,6 @@ std::string two_digits(double ratio) {
     return fmt::format("{:.2f}", ratio);
 }
 
-Value time_or_none(double ms) {
-    return is_missing(ms) ? Value() : Value(ms);
-}
-
 std::string describe_time(const PhaseSummary& phase, const Value& ms) {
     return duration_format(phase)(std::get<double>(ms));
 }
@@ -252,16 +248,13 @@ bool has_slowest(const PhaseSummary& phase) {
     return phase.ranks > 1 && phase.kind != schema::Kind::comm && phase.skew.value_or(1) >= least_skew;
 }
 
-std::string describe_slowest(const PhaseSummary& phase, const Value&) {
-    return has_slowest(phase) ? fmt::format("{}", phase.slowest_rank) : "-";
-}
-
 std::string describe_skew(const PhaseSummary& phase, const Value& skew) {
     return phase.ranks > 1 && phase.kind != schema::Kind::comm ? two_digits(std::get<double>(skew)) : "-";
 }
 
 Field<PhaseSummary> time_field(Column column, double PhaseSummary::*member) {
-    return {std::move(column), [member](const PhaseSummary& phase) { return time_or_none(phase.*member); },
+    return {std::move(column),
+            [member](const PhaseSummary& phase) { return is_missing(phase.*member) ? Value() : Value(phase.*member); },
             describe_time};
 }
 
@@ -302,7 +295,7 @@ Fields<PhaseSummary> phase_fields(bool of_groups, bool of_one_rank) {
         {{"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "",
           "The rank with the most work of its own, by mean, or that the verdict names"},
          [](const P& p) { return Value(p.slowest_rank); },
-         describe_slowest},
+         [](const P& p, const Value& rank) { return has_slowest(p) ? describe_value(rank) : "-"; }},
         optional_field(
             {"skew", of_groups ? "" : "skew", Align::right, "", "Mean of the slowest rank over the typical rank's"},
             &P::skew, describe_skew)};
