@@ -422,12 +422,6 @@ def test_fail_on_a_finding(cep, trainer, finding, status):
     assert done.stdout.decode().startswith("Rank 2 (node0) is slow in forward")
 
 
-def test_what_ranks_wait_for_in_a_pipeline_is_its_bubble(cep, simulate):
-    simulate("job", "--ranks", 8, "--pp", 4, "--steps", 40, "--record-every", 1)
-    (line,) = [line for line in verdict_of(cep)["evidence"] if "the rest of communication is transfer" in line]
-    assert "of the time is the bubble of the pipeline" in line
-
-
 def test_fail_on_something_unknown_is_a_usage_error(cep, trainer):
     trainer.step(0)
     trainer.write()
