@@ -53,7 +53,7 @@ void turn_off_copy(cep_profiler& profiler) noexcept {
 /// The child has none of the parent's threads, so its copies of the profilers are turned off and never freed.
 void turn_off_in_child() {
     const KeepErrno keep;
-    // Of the nodes, the child keeps its own. It stays inside if a signal handler forks: the call that the handler has
+    // The child keeps its own node. It stays inside if a signal handler forks: the call that the handler has
     // interrupted goes on in the child, too.
     if (this_thread.node != nullptr) this_thread.node->next = nullptr;
     registry.threads.store(this_thread.node, std::memory_order_relaxed);

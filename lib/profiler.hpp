@@ -45,8 +45,8 @@ struct cep_profiler {
 
     cep::Sampling sampling;
     std::atomic<std::int64_t> stride{1};  ///< the user's or a longer one; see StrideControl
-    bool only_spans = false;  ///< no rows of other types
-    bool is_bounded = false;  ///< max_overhead_percent is set
+    bool only_spans = false;              ///< no rows of other types
+    bool is_bounded = false;              ///< max_overhead_percent is set
     cep::cuda::CaptureSwitch capture;
     std::int32_t rank = 0;
     cep::WriterInputs inputs{board};

@@ -15,7 +15,7 @@ struct Sampling {
     [[nodiscard]] constexpr bool in_window(std::int64_t step) const noexcept {
         return start_step <= step && step <= end_step;
     }
-    /// Of a step in the window, with the user's stride or a longer one.
+    /// For a step in the window, with the user's stride or a longer one.
     [[nodiscard]] constexpr bool is_on_stride(std::int64_t step, std::int64_t stride) const noexcept {
         return (step - start_step) % stride == 0;
     }

@@ -59,7 +59,7 @@ std::string describe_sampling(const SamplingFact& sampling) {
                            : "something falls on steps that are not recorded");
 }
 
-/// Of rows without starts, the one that is taken first.
+/// The readings of rows without starts, the one that is taken first.
 void write_readings(JsonWriter& json, const Ledger& ledger) {
     if (!ledger.other_reading_ms) return static_cast<void>(json.key("readings").null());
     const double mean_ms = ledger.step_times.mean_ms;

@@ -9,7 +9,7 @@
 
 namespace cep::tool {
 
-/// Of text that printable() made. East Asian wide characters and emoji take two columns, combining marks none.
+/// `text`: from printable(). East Asian wide characters and emoji take two columns, combining marks none.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
 /// The text, or its beginning and `end` where it is wider than `columns`. `end` takes one column.

@@ -26,7 +26,7 @@ class NumberRanges {
     [[nodiscard]] bool empty() const { return last_of_.empty(); }
     /// How many numbers; of all 2^64 of them, one less.
     [[nodiscard]] std::uint64_t size() const { return size_; }
-    /// Of a set that is not empty.
+    /// For a set that is not empty.
     [[nodiscard]] std::int64_t highest() const { return last_of_.rbegin()->second; }
     /// First and last of each range, ascending; no two touch.
     [[nodiscard]] const std::map<std::int64_t, std::int64_t>& ranges() const { return last_of_; }

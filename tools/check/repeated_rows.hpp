@@ -19,7 +19,7 @@ class RepeatedRows {
     void take(const Row& row, int run, std::uint64_t line);
     /// An estimate.
     [[nodiscard]] std::uint64_t count() const { return seen_again_ * (mask_ + 1); }
-    /// Of the first one that was found.
+    /// The line of the first one that was found.
     [[nodiscard]] std::uint64_t line() const { return line_; }
 
   private:

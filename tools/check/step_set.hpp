@@ -14,7 +14,7 @@ class StepSet {
   public:
     void add(std::int64_t step);
     [[nodiscard]] bool empty() const { return is_empty_; }
-    /// Of a set that is not empty.
+    /// For a set that is not empty.
     [[nodiscard]] std::int64_t last() const;
     /// Adds all steps to a list, in no order; some may come twice.
     void append_to(std::vector<std::int64_t>& steps) const;

@@ -28,7 +28,7 @@ std::map<std::int64_t, std::int64_t> first_starts_ns(const RunSeries& series) {
     return starts;
 }
 
-/// Of the steps with samples, see CommChannels::steps_ms().
+/// The time of the steps with samples, see CommChannels::steps_ms().
 double time_of_steps_ms(const RunSeries& series) {
     const std::map<std::int64_t, std::int64_t> starts = first_starts_ns(series);
     std::vector<double> steps_ms;

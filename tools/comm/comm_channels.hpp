@@ -36,7 +36,7 @@ struct Message {
     double transfer_ms = 0;
 };
 
-/// Of a job that keeps messages, which must outlive it.
+/// The job keeps messages, and must outlive it.
 class CommChannels {
   public:
     explicit CommChannels(const tool::Job& job);
@@ -44,7 +44,7 @@ class CommChannels {
     [[nodiscard]] const std::vector<Channel>& all() const { return channels_; }
     [[nodiscard]] const tool::CommTotals& left_out() const { return left_out_; }
     [[nodiscard]] std::uint64_t ranks_of(const std::string& group) const { return groups_.at(group).ranks; }
-    /// Of the largest group of the kind.
+    /// The ranks of the largest group of the kind.
     [[nodiscard]] std::uint64_t most_ranks_of_kind(const std::string& group) const;
     /// How long all ranks were in the steps that have samples; 0: not known. Of each rank the number of its steps times
     /// the median time from the first collective of one to that of the next.

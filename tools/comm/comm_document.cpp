@@ -367,7 +367,7 @@ std::string name_members(const CommModel& model) {
     return text;
 }
 
-/// Of groups that take longer than most of their kind.
+/// Names groups that take longer than most of their kind.
 std::string describe_slow_groups(const CommModel& model) {
     return fmt::format("{} of {} {} {:.2g} times as long as most groups of {}", model.name, name_members(model),
                        model.groups == 1 ? "takes" : "take", *model.times_usual,

@@ -209,7 +209,7 @@ class ReportMaker {
         return {&kind, index->second};
     }
 
-    // Of a collective without most of its ranks, the one that came last may be missing: its transfer is not known.
+    // Where most ranks of a collective are missing, so may be the one that came last: its transfer is not known.
     void add_message(const Message& message) {
         const auto& [kind, group] = places_[message.channel];
         GroupTotals& totals = kind->groups[group];
@@ -228,7 +228,7 @@ class ReportMaker {
                                    group, message.transfer_ms, waiting_ms / message.spans});
     }
 
-    /// Of an operation on a shard of each rank, where the options say that bytes are those of a shard.
+    /// The bytes of the whole operation, where the options say that bytes are those of a rank's shard.
     [[nodiscard]] std::int64_t whole_bytes(Operation operation, std::int64_t bytes, std::uint64_t of_ranks) const {
         const auto ranks = static_cast<std::int64_t>(of_ranks);
         const bool fits = bytes <= std::numeric_limits<std::int64_t>::max() / ranks;
@@ -339,7 +339,7 @@ class ReportMaker {
         return *bus_gb_per_s / *options_.link_gb_per_s;
     }
 
-    /// Of transfers that all have the same size.
+    /// `transfers`: all of the same size.
     [[nodiscard]] SizeReport make_size(const CommModel& model, std::span<const Transfer> transfers) const {
         std::vector<double> times_ms;
         std::vector<double> waits_ms;

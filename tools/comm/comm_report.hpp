@@ -129,7 +129,7 @@ struct CommReport {
     [[nodiscard]] bool any_bytes() const;
 };
 
-/// Of a job that keeps messages.
+/// `job`: one that keeps messages.
 [[nodiscard]] CommReport make_report(const tool::Job& job, const CommOptions& options);
 
 }  // namespace cep::comm

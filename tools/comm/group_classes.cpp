@@ -46,7 +46,7 @@ std::map<std::int64_t, double> typical_times(const Transfers& transfers, std::si
     return typical;
 }
 
-/// Of each group that has enough transfers, ascending.
+/// The levels of the groups that have enough transfers, ascending.
 std::vector<Level> find_levels(const Transfers& transfers, std::size_t groups) {
     const std::map<std::int64_t, double> typical = typical_times(transfers, groups);
     std::vector<std::vector<double>> logs(groups);

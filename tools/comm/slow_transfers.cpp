@@ -16,7 +16,7 @@ namespace {
 constexpr double nearly_all = 0.8;
 constexpr double hardly_any = 0.1;
 
-/// Of each step, the share of its transfers that is slow.
+/// For each step, the share of its transfers that is slow.
 struct StepShares {
     std::vector<std::int64_t> steps;  // ascending
     std::vector<double> shares;

@@ -65,7 +65,7 @@ struct CompareCommand {
         if (path_b.empty() && files_from_b.empty()) throw UsageError("no B: name a file or a directory");
     }
 
-    /// Of jobs of different sizes.
+    /// Compares jobs of different sizes.
     Status run_scaling() const {
         std::vector<compare::ScaledJob> jobs;
         Status status = Status::done;

@@ -11,7 +11,7 @@
 
 namespace cep::cli {
 
-/// Of options that are kept for scripts: no help has them, and no completion.
+/// The group of options that are kept for scripts: no help has them, and no completion.
 inline constexpr const char* hidden_group = "hidden";
 [[nodiscard]] inline bool is_hidden(const CLI::Option& option) {
     return option.get_group() == hidden_group || option.get_group().empty();

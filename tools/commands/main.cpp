@@ -47,7 +47,7 @@ Status say_usage(const std::string& command, const std::string& why) {
     return Status::usage;
 }
 
-/// Of an option without its value CLI11 says "--output: 1 required TEXT missing".
+/// For an option without its value CLI11 says "--output: 1 required TEXT missing".
 std::string describe_parse_error(const CLI::ParseError& error) {
     const std::string why = error.what();
     const bool lacks_value = error.get_name() == "ArgumentMismatch" && why.ends_with(" missing");

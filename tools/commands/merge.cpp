@@ -28,7 +28,7 @@ struct MergeCommand {
     std::uint64_t memory_mib = RowSorter::default_memory_bytes >> 20;
     bool force = false;
 
-    // Of other commands, only the rows of one of them count.
+    // In other commands, only the rows of one of them count.
     void say_runs(const RunSelection& selection) const {
         const std::vector<InputRun>& runs = selection.runs();
         if (run_options.run != "all" || runs.size() < 2) return;

@@ -155,7 +155,7 @@ Work find_work(const Job& job) {
         ++with_flops;
     }
     if (!tokens.empty()) work.tokens = median_of(tokens);
-    // Of the ranks that are missing, as much as of the others.
+    // The missing ranks do as much as the others.
     if (work.flops) *work.flops *= static_cast<double>(work.ranks) / static_cast<double>(with_flops);
     return work;
 }

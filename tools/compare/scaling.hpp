@@ -32,7 +32,7 @@ struct Scaling {
 };
 
 [[nodiscard]] ScaledJob scaled_job(std::string name, const tool::Job& job, const tool::Ledger& ledger);
-/// Of two jobs or more.
+/// `jobs`: two or more.
 [[nodiscard]] Scaling compare_scaling(std::vector<ScaledJob> jobs);
 [[nodiscard]] tool::Document make_document(Scaling scaling);
 

@@ -37,7 +37,7 @@ struct Estimate {
     std::optional<WhatIf> what_if{};  // of a job
 };
 
-/// Of a model that is known. Throws UsageError where numbers contradict each other.
+/// For a model that is known. Throws UsageError where numbers contradict each other.
 [[nodiscard]] Estimate make_estimate(Training training, const Measured& measured);
 
 }  // namespace cep::estimate

@@ -135,7 +135,7 @@ const Figure* find(const Estimate& estimate, std::string_view section, std::stri
     return nullptr;
 }
 
-/// Of a job alone.
+/// For a job alone.
 std::string make_headline(const WhatIf& what_if) {
     constexpr double least = 0.01;
     if (!what_if.reason.empty()) return "Nothing can be said of other settings: " + what_if.reason + ".";

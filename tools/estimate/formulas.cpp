@@ -6,7 +6,7 @@
 namespace cep::estimate {
 namespace {
 
-// Of one layer.
+// Parameters of one layer.
 double attention_parameters(const Model& model) {
     const double share_of_kv = model.heads > 0 && model.kv_heads > 0 ? model.kv_heads / model.heads : 1;
     return model.hidden * model.hidden * (2 + 2 * share_of_kv);
@@ -135,7 +135,7 @@ Traffic tensor_parallel_traffic(const Training& training) {
     return {calls * 2 * one_way(n) * boundary_bytes(training), calls * 2 * (n - 1)};
 }
 
-// Of a stage in the middle: activations to the next one, gradients to the one before, of each chunk.
+// A stage in the middle sends activations to the next one, gradients to the one before, for each chunk.
 Traffic pipeline_traffic(const Training& training) {
     if (training.layout.pp <= 1) return {};
     const double calls = 2 * micro_batches(training) * training.layout.chunks;

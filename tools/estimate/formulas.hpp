@@ -17,7 +17,7 @@ struct Parameters {
 };
 [[nodiscard]] Parameters count_parameters(const Model& model);
 
-/// Of a token, forward and backward.
+/// FLOPs of a token, forward and backward.
 struct Flops {
     double model = 0;     // 6 x active parameters + 12 x layers x hidden x sequence (PaLM, appendix B)
     double hardware = 0;  // with what is computed again (Korthikanti et al., 2022)

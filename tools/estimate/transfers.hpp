@@ -16,7 +16,7 @@ class Transfers {
     Transfers(const tool::Job& job, std::uint64_t ranks);
 
     using Growth = std::function<comm::TransferFit::Factors(const comm::CommModel&)>;
-    /// Of the collectives of a name: their time over what it was. 1 where nothing is known of them.
+    /// The time of the collectives of a name over what it was. 1 where nothing is known of them.
     [[nodiscard]] double times_as_long(std::string_view name, const Growth& growth) const;
     /// With another number of ranks in the job: data-parallel groups grow or shrink with it, others stay.
     [[nodiscard]] comm::TransferFit::Factors growth_with_ranks(const comm::CommModel& model, std::uint64_t ranks) const;

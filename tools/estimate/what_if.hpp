@@ -33,7 +33,7 @@ struct WhatIf {
     std::vector<std::string> notes;  // what the figures rest on
 };
 
-/// Of a job that keeps messages. `worlds`: numbers of ranks to try; none: half, twice, 4 and 8 times as many.
+/// `job`: one that keeps messages. `worlds`: numbers of ranks to try; none: half, twice, 4 and 8 times as many.
 [[nodiscard]] WhatIf find_what_if(const tool::Job& job, std::vector<std::uint64_t> worlds, std::size_t threads);
 
 }  // namespace cep::estimate

@@ -32,7 +32,7 @@ bool has(std::string_view text, std::string_view word) {
     return text.find(word) != std::string_view::npos;
 }
 
-/// Of "Memcpy HtoD (Pinned -> Device)".
+/// The direction and the memory of "Memcpy HtoD (Pinned -> Device)".
 std::pair<std::string_view, std::string_view> kind_of(std::string_view name) {
     static constexpr std::pair<std::string_view, std::string_view> directions[] = {
         {"HtoD", "host to device"}, {"DtoH", "device to host"}, {"DtoD", "device to device"}, {"PtoP", "peer to peer"}};

@@ -18,7 +18,7 @@ constexpr std::string_view step_prefix = "ProfilerStep#";
 /// What is looked at, as it is written.
 struct Fields {
     std::string_view phase, category, name, process, start, duration;
-    // Of the arguments:
+    // From the arguments:
     std::optional<std::int64_t> device, bytes;
     std::optional<std::int64_t> allocated, reserved;  // of an allocator's event
     bool is_of_gpu_memory = false;
@@ -46,7 +46,7 @@ std::optional<std::int64_t> parse_rounded(std::string_view text) {
     return static_cast<std::int64_t>(ns);
 }
 
-/// Of digits behind a decimal point, three; the fourth rounds.
+/// Reads three digits behind a decimal point; the fourth rounds.
 std::int64_t thousandths(std::string_view digits) {
     std::int64_t value = 0;
     for (std::size_t i = 0; i < 3; ++i) value = value * 10 + (i < digits.size() ? digits[i] - '0' : 0);
@@ -61,7 +61,7 @@ bool is_memory(const Fields& fields) {
     return fields.phase == "i" && (fields.name.empty() || fields.name == "[memory]");
 }
 
-// Of a kernel, only the device: that is all there is for most events.
+// A kernel's device only: that is all there is for most events.
 void read_arguments(ondemand::value& arguments, Fields& fields) {
     constexpr std::int64_t of_cuda = 1;  // c10::DeviceType::CUDA
     ondemand::object object;

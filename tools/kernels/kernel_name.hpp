@@ -16,7 +16,7 @@ struct FunctionName {
     std::string_view arguments;  // of the template, without its brackets
     std::vector<std::string_view> scopes;
 
-    /// Of a name without its mangling. Texts point into it. Of a lambda: the function that it is in.
+    /// `text`: a name without its mangling, which the result points into. A lambda is the function that it is in.
     [[nodiscard]] static FunctionName parse(std::string_view text);
 };
 

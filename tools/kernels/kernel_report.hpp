@@ -47,7 +47,7 @@ struct RankSpread {
     double median_ms = 0;
     std::optional<double> excess;  // of the longest over the median of the others, as a fraction of it
     double deficit_ms = 0;         // of the shortest under the median of the others
-    // Of such a rank among as many that are alike, from how steps vary; none where steps are not known, or one.
+    // Chances of such a rank among as many that are alike, from how steps vary; none where steps are not known, or one.
     std::optional<double> longest_chance{};
     std::optional<double> shortest_chance{};
 };

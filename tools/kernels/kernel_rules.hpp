@@ -45,7 +45,7 @@ struct KernelType {
 /// Whether a matrix product's name says that it runs on Tensor Cores, as those of cuBLAS, CUTLASS and cuDNN do.
 [[nodiscard]] bool uses_tensor_cores(std::string_view full_name);
 
-/// Of a name as traces have it: mangled or not, with or without its parameters.
+/// `name`: as traces have it, mangled or not, with or without its parameters.
 [[nodiscard]] KernelType classify(Activity activity, const std::string& name);
 
 }  // namespace cep::kernels

@@ -134,7 +134,7 @@ Table spread_table(const KernelReport& report) {
     return table;
 }
 
-// Of a long name, the middle is left out.
+// The middle of a long name is left out.
 std::string shortened(const std::string& name) {
     constexpr std::size_t max_bytes = 64;
     constexpr std::size_t kept_at_end = 24;
@@ -183,7 +183,7 @@ Table kernel_table(const KernelReport& report) {
     return table;
 }
 
-/// Of the rank whose allocator had the most.
+/// The rank whose allocator had the most.
 const RankTrace* fullest_rank(const KernelReport& report) {
     const auto fullest = std::max_element(report.ranks.begin(), report.ranks.end(), [](const auto& a, const auto& b) {
         return a.memory.peak_allocated_bytes < b.memory.peak_allocated_bytes;

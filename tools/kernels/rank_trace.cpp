@@ -200,7 +200,7 @@ void KernelTotal::merge(const KernelTotal& other) {
     for (const auto& [name, time_ns] : other.full_names) add_ns(full_names[name], time_ns);
 }
 
-// Of another window of the same rank: the GPUs are the same, their times follow each other.
+// Adds another window of the same rank: the GPUs are the same, their times follow each other.
 void RankTrace::merge(const RankTrace& other) {
     const std::uint64_t gpus = std::max(time.gpus, other.time.gpus);
     time.merge(other.time);

@@ -35,7 +35,7 @@ struct GpuTime {
     [[nodiscard]] const ClassTime& of(KernelClass kernel_class) const {
         return classes[static_cast<std::size_t>(kernel_class)];
     }
-    /// Of all classes.
+    /// The time of all classes.
     [[nodiscard]] ClassTime all() const;
     /// All but comm.
     [[nodiscard]] std::int64_t own_work_ns() const { return all().time_ns - of(KernelClass::comm).time_ns; }

@@ -25,7 +25,7 @@ constexpr double few_tensor_cores = 0.5;  // of matmul
 // A host launches a kernel in some 5 to 10 µs: a GPU with shorter ones waits for it.
 constexpr double much_idle = 0.2;
 constexpr double short_kernel_ms = 0.02;
-// Of any rank standing out where all are alike.
+// The chance that any rank stands out where all are alike.
 constexpr double false_alarms = 0.01;
 
 double ratio(std::int64_t part, std::int64_t whole) {

@@ -235,7 +235,7 @@ class Builder {
         return map;
     }
 
-    // Of neighbours in a pipeline, one that comes last waits for nobody.
+    // A pipeline's neighbour that comes last waits for nobody.
     double transfer_ms_of(std::string_view pair) {
         constexpr double transfer_quantile = 0.1;
         constexpr std::size_t most_samples = 1 << 16;

@@ -64,7 +64,7 @@ void spread_unrecorded(const RankOutside& outside, RankLedger& rank) {
         rank.pieces[TimeKind::unrecorded] += outside.unrecorded_ns;
         return;
     }
-    // Of one recorded step.
+    // Sums of one recorded step.
     std::array<double, piece_count> usual{};
     double rows_ns = 0;
     for (std::size_t i = 0; i < span_pieces + 2; ++i) {

@@ -74,7 +74,7 @@ struct Throughput {
     std::optional<double> hfu;
 };
 
-/// Of the time of steps. Of a mean rank.
+/// The time of steps of a mean rank.
 struct StepTimes {
     double mean_ms = 0;     // elapsed time a step: what is paid
     double typical_ms = 0;  // median of the recorded steps
@@ -111,7 +111,7 @@ struct Ledger {
                                              // or, where it is taken to hold them, if it did not
 
     [[nodiscard]] bool empty() const { return elapsed_ns == 0; }
-    /// Of the elapsed time.
+    /// The share of the elapsed time.
     [[nodiscard]] double share(TimeKind piece) const {
         return empty() ? 0 : static_cast<double>(pieces[piece]) / static_cast<double>(elapsed_ns);
     }
@@ -124,7 +124,7 @@ struct Ledger {
     }
     /// Mean over ranks: in steps, also those that were not recorded.
     [[nodiscard]] double iteration_ms() const { return step_times.mean_ms * run.steps; }
-    /// Of the time of recorded steps, in which nothing hides it; of spans that enclose others, all of them.
+    /// The share of the time of recorded steps in which nothing hides it; for spans that enclose others, all of it.
     [[nodiscard]] double share(const PhaseLedger& phase) const {
         return share(phase, {phase.visible_ms, step_span_ms, recorded_ms});
     }
@@ -143,7 +143,7 @@ struct Ledger {
     [[nodiscard]] const RankLedger* find_rank(std::int64_t rank) const;
 };
 
-/// Of one rank, before what is known of all ranks is added.
+/// What is known of one rank, before what is known of all ranks is added.
 struct RankTally {
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;

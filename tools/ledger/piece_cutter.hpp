@@ -41,7 +41,7 @@ class PieceCutter {
     /// `segments` of any order. `rows_end_ns`: the end of the iteration's own rows; what is in no span is `uncovered`
     /// or `host_late` before it, and `between` behind it. The pieces add up to the window.
     [[nodiscard]] PieceTimes cut(Interval window, std::int64_t rows_end_ns, std::span<const SpanSegment> segments);
-    /// Of the last window: of phases of which something is seen, some of them several times.
+    /// The exposures in the last window, of phases of which something is seen, some of them several times.
     [[nodiscard]] std::span<const Exposure> exposures() const { return exposures_; }
 
   private:

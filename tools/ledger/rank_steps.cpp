@@ -365,7 +365,7 @@ void StepAnalyser::find_uncovered() {
         static_cast<double>(whole.end_ns - whole.begin_ns - length_within_ns(covered_, whole)) * 1e-6;
 }
 
-// Of those that begin together, local ones come first.
+// Where several begin together, local ones come first.
 void StepAnalyser::find_on_device() {
     on_device_.clear();
     std::size_t next_comm = 0;

@@ -89,7 +89,7 @@ class StepAnalyser {
         CommQueue all;
         CommQueue group;  // of three ranks and more
     };
-    /// Of one phase: how long it could not go on.
+    /// How long one phase could not go on.
     struct Blocked {
         double ms = 0;
         double wait_ms = 0;        // of it: for other ranks
@@ -102,7 +102,7 @@ class StepAnalyser {
         return a.sample->depth() < b.sample->depth();
     }
     [[nodiscard]] TimeKind piece_of(const Item& item) const { return (*uses_)[item.phase].piece; }
-    /// Of communication.
+    /// For communication.
     [[nodiscard]] TimeKind waiting_of(const Item& item) const {
         return piece_of(item) == TimeKind::bubble ? TimeKind::bubble : TimeKind::waiting;
     }
@@ -158,7 +158,7 @@ class StepAnalyser {
     Intervals compute_set_;
     Intervals covered_;
     std::vector<Item> inner_;  // local ones that are inside of others
-    // Of one phase:
+    // For one phase:
     Intervals blocked_;
     Intervals blocked_waits_;
     Intervals blocked_group_waits_;

@@ -105,7 +105,7 @@ void RankTimeline::cut_outside(std::int64_t begin_ns, std::int64_t end_ns, TimeK
     outside_.pieces[piece] += end_ns - begin_ns;
 }
 
-// Of what goes on, one segment for each piece is enough: they hide each other as a whole.
+// One segment for each piece is enough for what goes on: they hide each other as a whole.
 void RankTimeline::carry(std::int64_t end_ns) {
     struct Carried {
         std::int64_t end_ns = INT64_MIN;

@@ -60,7 +60,7 @@ bool encloses_by_starts(std::string_view step_phase, std::span<const RankSpans> 
     return asked == 0 || nested >= least_nested * asked;
 }
 
-// Of one crossing, the thread of all spans of that name follows.
+// The thread of all spans of a name follows from one crossing.
 std::vector<std::string> find_other_threads(std::span<const RankSpans> spans, std::size_t steps) {
     std::vector<std::string> names;
     for_some_steps(spans, steps, [&](StepSpans of_step, const Phases& phases) {

@@ -26,7 +26,7 @@ struct StepReading {
     std::string step_phase;                     // the outermost step spans; "" where there are none
     std::vector<std::string> of_other_threads;  // evaluations that other spans begin or end in: they enclose nothing
     bool encloses = true;                       // phases are inside of them; else they are a phase of compute
-    /// Of rows without starts: what a step would take in the other reading.
+    /// For rows without starts: what a step would take in the other reading.
     std::optional<double> other_ms;
 };
 

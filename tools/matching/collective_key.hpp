@@ -34,7 +34,7 @@ class CollectiveKey {
     /// Whether the group is named by its axis, and the places of the rank say which one it is.
     [[nodiscard]] bool is_placed() const { return is_placed_; }
     [[nodiscard]] static bool is_counted(const Row& row) { return !row.coll && row.seq.value_or(0) == 0; }
-    /// Of the n-th span of a rank with one key, from 0.
+    /// The key of the n-th span of a rank with one key, from 0.
     [[nodiscard]] static constexpr std::uint64_t nth(std::uint64_t key, std::uint64_t n) {
         return n == 0 ? key : mix_bits(key + n * 0x9e3779b97f4a7c15U);
     }

@@ -18,7 +18,7 @@ constexpr std::size_t max_window_bytes = std::size_t{256} << 10;
 constexpr std::size_t min_windows = 16;
 constexpr std::size_t max_kept_files = 512;
 
-// Of the files that may still be opened, each thread needs one to read, and two spills need two each.
+// Each thread needs one of the files that may still be opened to read, and two spills need two each.
 std::size_t files_to_keep(unsigned threads) {
     const std::size_t needed = threads + 4;
     const std::size_t free = free_descriptors();

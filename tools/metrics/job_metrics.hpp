@@ -15,7 +15,7 @@ namespace cep::tool {
 inline constexpr std::size_t default_max_phases = 32;
 inline constexpr std::size_t max_stragglers = 3;  // each is a set of labels that may never come again
 
-/// Of the phases, the `max_phases` that took the most time.
+/// It names the `max_phases` phases that took the most time.
 [[nodiscard]] std::string job_metrics(const Job& job, const Summary& summary, const Verdict& verdict,
                                       std::size_t max_phases);
 

@@ -27,7 +27,7 @@ struct Launch {
     double next_ms;
 };
 
-/// Of one phase of communication.
+/// What is seen of one phase of communication.
 struct PhaseLaunches {
     std::map<std::pair<std::size_t, std::size_t>, std::vector<Launch>> places{};  // by rank and place in the step
     double held_up = 0;

@@ -55,7 +55,7 @@ struct CommRow {
     std::uint16_t stream;
 };
 
-/// Of a step, in the order of their ids and ranks.
+/// The communication rows of a step, in the order of their ids and ranks.
 [[nodiscard]] std::vector<CommRow> comm_rows(const StepRows& step);
 
 /// By host: by how much its clock is ahead in this step, from the ends of collectives, which their members share.

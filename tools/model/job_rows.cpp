@@ -35,7 +35,7 @@ void add_overlaps(std::span<const TimedRow> rows, std::vector<double>& overlaps_
     }
 }
 
-/// Of one phase in one step. Rows without numbers count in the order of their starts.
+/// Numbers the rows of one phase in one step. Rows without numbers count in the order of their starts.
 template <typename Row>
 void count_rows(std::span<Row> rows) {
     const bool has_seq = std::any_of(rows.begin(), rows.end(), [](const TimedRow& row) { return row.seq != 0; });

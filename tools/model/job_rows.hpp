@@ -155,7 +155,7 @@ void read_each(const JobRows& rows, std::span<const std::uint32_t> steps, std::s
 /// Steps that are evenly spread, with about so many rows.
 [[nodiscard]] std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count, std::size_t threads);
 
-/// Of one rank: stream by stream, in the order of their starts, the outer ones first.
+/// Sorts the rows of one rank: stream by stream, in the order of their starts, the outer ones first.
 void sort_rows(std::span<TimedRow> rows);
 
 /// How far times of one rank may be off: the overlap of rows that follow each other on a stream, where there is none.

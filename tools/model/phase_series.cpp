@@ -56,7 +56,7 @@ std::uint32_t RunSeries::find_next_phase(const Row& row) {
     return found;
 }
 
-// Of the phase of the row, which came last.
+// The message of a row of the phase that came last.
 CommMessage RunSeries::add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample) {
     if (comm == nullptr) comm = std::make_shared<CommSeries>();
     CommMessage message;

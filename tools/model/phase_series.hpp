@@ -120,7 +120,7 @@ struct RunSeries {
     void add_stride_change(const StrideChange& change);
     /// Leaves the samples of the steps that are kept, once all of them are counted in the totals.
     void thin(StepChoice choice);
-    /// Of its steps. Before seal().
+    /// The tally of its steps. Before seal().
     [[nodiscard]] StepTally step_tally() const;
     /// No rows follow: gives back what only add() needs.
     void seal();

@@ -51,7 +51,7 @@ struct RankPhases {
     std::vector<std::vector<std::uint32_t>> of_series;  // by series, then by its phase: index into all
 };
 
-/// Of steps that several attempts did: whether all count, or the last one.
+/// Whether all attempts count in steps that several did, or the last one.
 enum class Attempts : std::uint8_t { all, last };
 
 /// Where the steps of a series are in the table. Ranks usually have the same.

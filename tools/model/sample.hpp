@@ -53,9 +53,9 @@ struct Sample {
     [[nodiscard]] std::uint32_t seq() const { return place & max_seq; }
     [[nodiscard]] std::uint32_t stream() const { return place >> 18 & max_stream; }
     [[nodiscard]] std::uint32_t depth() const { return place >> 28; }
-    /// Of a sample with a start, see place_of().
+    /// For a sample with a start, see place_of().
     [[nodiscard]] bool is_host_paced() const { return (place & flag) != 0; }
-    /// Of a sample without a start.
+    /// For a sample without a start.
     [[nodiscard]] bool is_behind_step() const { return (place & flag) != 0; }
     [[nodiscard]] bool is_top_level() const { return depth() == 0; }
 

@@ -42,7 +42,7 @@ class SampleBudget {
     }
     /// Ask for room for one rank of one file, and for one run of it.
     [[nodiscard]] bool admit_rank() { return ranks_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
-    /// Of a series that has so many.
+    /// For a series that has so many.
     [[nodiscard]] bool admit_channel(std::size_t channels_of_series, std::size_t name_bytes) {
         return channels_of_series < max_channels_of_series &&
                channels_.fetch_add(1, std::memory_order_relaxed) < max_channels &&

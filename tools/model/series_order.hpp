@@ -16,7 +16,7 @@ namespace cep::tool {
 /// follow this order are the same for every order of the inputs.
 void order_series(std::vector<RunSeries>& all_series);
 
-/// Of series in that order: which of the runs of the rank each belongs to, counted from 0.
+/// For series in that order: which of the runs of the rank each belongs to, counted from 0.
 [[nodiscard]] std::vector<std::size_t> number_runs(const std::vector<RunSeries>& ordered);
 
 }  // namespace cep::tool

@@ -31,7 +31,7 @@ struct JobSettings {
     [[nodiscard]] std::string_view value_of(std::string_view name) const;
 };
 
-/// Of the last attempt of each rank.
+/// The settings of the last attempt of each rank.
 [[nodiscard]] JobSettings find_settings(const RankSeries& ranks);
 
 }  // namespace cep::tool

@@ -131,7 +131,7 @@ bool has_rank_twice(const Members& members) {
     return false;
 }
 
-/// Of two ranks that send to each other, one coordinate differs.
+/// One coordinate differs between two ranks that send to each other.
 bool are_neighbours(const PlacedRank& a, const PlacedRank& b) {
     std::size_t differ = 0;
     for (std::size_t i = 0; i < PlacedRank::coordinates; ++i) differ += a.place[i] != b.place[i];

@@ -76,7 +76,7 @@ void LineValidator::skip(const std::string& why, bool complete) {
 // After a crash in the middle of a write, a restarted job appends its first row to the broken line. That row is
 // intact and is kept; only the piece before it is lost.
 bool LineValidator::salvage(std::string_view text) {
-    // Of a long line with many braces, each try parses the rest.
+    // In a long line with many braces, each try parses the rest.
     std::size_t budget_bytes = 8 * text.size() + (std::size_t{64} << 10);
     std::size_t at = text.find("{\"", 1);
     for (int tries = 0; at != std::string_view::npos && tries < max_salvage_tries; ++tries) {

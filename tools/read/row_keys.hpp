@@ -98,7 +98,7 @@ template <typename Value>
     return {{key, pointer}, most};
 }
 
-/// Of a run row.
+/// The keys of a run row.
 inline constexpr std::tuple run_keys = {
     run_key("schema", &RunInfo::schema),
     run_key("run_id", &RunInfo::run_id),
@@ -121,14 +121,14 @@ inline constexpr std::tuple run_keys = {
     run_key("start_unix_ns", &RunInfo::start_unix_ns, limits::max_time_ns),
     run_key("clock_error_ns", &RunInfo::clock_error_ns, limits::max_time_ns),
 };
-/// Of its "config".
+/// The keys of its "config".
 inline constexpr std::tuple config_keys = {
     run_key("start_step", &RunInfo::start_step, limits::max_index),
     run_key("end_step", &RunInfo::end_step, limits::max_index),
     run_key("record_every_n_steps", &RunInfo::record_every_n_steps, limits::max_index),
 };
 
-/// Of a stats row.
+/// A count of a stats row.
 struct CountKey {
     std::string_view key;
     std::uint64_t StatsCounts::*member;

@@ -18,7 +18,7 @@
 namespace cep::tool {
 namespace {
 
-// Of ranks that start together. Large jobs take this long to start everywhere, and clocks of hosts differ.
+// Ranks that start together. Large jobs take this long to start everywhere, and clocks of hosts differ.
 constexpr std::int64_t together_ns = 60'000'000'000;
 
 bool is_number(std::string_view text) {

@@ -41,7 +41,7 @@ class LoaderSearch {
     }
 
   private:
-    /// Of steps that are recorded at a stride, every one counts.
+    /// Every step that is recorded at a stride counts.
     void number_steps() {
         const std::vector<std::int64_t>& steps = model_.rows->steps();
         unit_ = 0;

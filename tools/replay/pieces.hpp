@@ -31,7 +31,7 @@ struct PieceKey {
     [[nodiscard]] static std::uint32_t seq(std::uint64_t key) {
         return static_cast<std::uint32_t>(key) >> 14 & ((1U << 18) - 1);
     }
-    /// Of what comes behind another row inside of the span. Rows that are lost before it do not change that.
+    /// The part that comes behind another row inside of the span. Rows that are lost before it do not change that.
     [[nodiscard]] static std::uint32_t part_behind(std::uint16_t name, std::uint32_t seq) {
         return 1 + (name * 997U + seq) % (join_part - 1);
     }
@@ -59,7 +59,7 @@ struct Piece {
     [[nodiscard]] bool is_known() const { return !is_lost && !is_typical; }
 };
 
-/// Of pieces of one stream.
+/// For pieces of one stream.
 [[nodiscard]] inline bool starts_before(const Piece& a, const Piece& b) {
     return a.start_ms != b.start_ms ? a.start_ms < b.start_ms : a.end_ms < b.end_ms;
 }

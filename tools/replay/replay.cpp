@@ -64,7 +64,7 @@ std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::
     return graphs;
 }
 
-/// Of the rows that the recorded ranks should have, those that are in the graphs.
+/// The share of the rows that the recorded ranks should have that is in the graphs.
 double find_row_coverage(const std::vector<StepGraph>& graphs, const Job& job) {
     double recorded = 0;
     double lost = 0;
@@ -90,7 +90,7 @@ double find_matched(const std::vector<StepGraph>& graphs) {
 
 const Scenario as_it_was = {[](const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}};
 
-// Of delays, the fewest with which the replay takes the time that was observed: there may be waits for something that
+// Chooses the fewest delays with which the replay takes the observed time: there may be waits for something that
 // no row shows, which delays would keep when their cause is gone.
 void choose_delays(const std::vector<StepGraph>& graphs, const JobModel& model, Replayer& replayer, Replay& result) {
     Delays best;

@@ -42,7 +42,7 @@ struct Replay {
                row_coverage >= least_coverage && is_matched();
     }
 
-    /// Of transfers whose rows were lost in part, the other ends are missing as often.
+    /// Where rows of transfers were lost, their other ends are missing as often.
     [[nodiscard]] bool is_matched() const { return matched >= least_matched * row_coverage; }
     /// What a cost of this share of the steps is at most: a replay that is not exact may miss a part of it.
     [[nodiscard]] double most_of(double share) const { return holds() ? share : share + std::abs(error); }

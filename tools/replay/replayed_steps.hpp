@@ -35,7 +35,7 @@ struct ReplayedSteps {
             for (std::size_t node = 0; node < graph.size(); ++node)
                 if (!is_comm(graph.keys[node])) use(graph, node);
     }
-    /// Of what `ms_of(graph, node)` says of local work.
+    /// The sums of what `ms_of(graph, node)` says of local work.
     template <typename MsOf>
     [[nodiscard]] PhaseSums sum_by_phase(MsOf ms_of) const {
         PhaseSums sums_ms;

@@ -15,7 +15,7 @@ struct StepSum {
 
     [[nodiscard]] double mean_ms() const { return ms / ranks; }
 };
-/// Of one step, by key.
+/// The sums of one step, by key.
 using StepSums = std::map<std::uint32_t, StepSum>;
 
 StepSums sums_of(const StepGraph& graph, const std::vector<bool>& is_routed) {

@@ -64,7 +64,7 @@ struct JobModel {
     [[nodiscard]] std::uint32_t key_of_name(std::uint32_t role, std::uint16_t name) const {
         return first_keys[role] + static_cast<std::uint32_t>(templates[role].slots.size()) + name;
     }
-    /// Of the nodes at the ends of steps.
+    /// The key of the nodes at the ends of steps.
     [[nodiscard]] std::uint32_t key_of_end(std::uint32_t role) const { return first_keys[role + 1] - 1; }
     void number_keys();
     /// Whether it is local work that few ranks of the role do: the others do nothing in its place.

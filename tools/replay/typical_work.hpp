@@ -18,7 +18,7 @@ class TypicalWork {
     /// Gives typical durations to the nodes that have none.
     TypicalWork(std::span<StepGraph> graphs, const JobModel& model);
 
-    /// Of local work the mean, as the sum is what a balanced job has to do; of communication the median.
+    /// The mean of local work, as the sum is what a balanced job has to do; the median of communication.
     [[nodiscard]] float of_all(std::uint32_t key) const { return of_class_[class_of_[key]]; }
     /// Local work only. Of what few ranks do, the others do none in the steps that have it.
     [[nodiscard]] float of_role(std::uint32_t key) const { return of_role_[role_index(key)]; }

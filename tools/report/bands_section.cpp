@@ -26,7 +26,7 @@ double largest(const std::vector<double>& values) {
     return most;
 }
 
-/// Of the column that has the step, or of the first one after it; nothing outside of all.
+/// The middle of the column that has the step, or of the first one after it; nothing outside of all.
 std::optional<double> x_of_step(const Plot& plot, const Bins& steps, std::int64_t step) {
     if (steps.size() == 0 || step < steps.first.front() || step > steps.last.back()) return std::nullopt;
     const auto found = std::lower_bound(steps.last.begin(), steps.last.end(), step);

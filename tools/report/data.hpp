@@ -15,7 +15,7 @@ struct PageData {
     std::size_t left_out = 0;  // layers of the heat map that had no room
 };
 
-/// Of at most `room` bytes, the layers of the heat map in their order.
+/// The layers of the heat map in their order, of at most `room` bytes.
 ///
 /// {"colors": [255 pixels, from the neutral ground to the largest values],
 ///

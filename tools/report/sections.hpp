@@ -46,7 +46,7 @@ struct Section {
 [[nodiscard]] Section comm_section(const comm::CommReport* report, const std::string& why);
 [[nodiscard]] Section compare_section(const compare::Comparison& comparison);
 
-/// Of the counters whose names begin with "memory." and end with "_bytes".
+/// The counters whose names begin with "memory." and end with "_bytes".
 [[nodiscard]] Section memory_section(const JobView& view, const tool::Job& job);
 [[nodiscard]] Section what_if_section(const tool::Verdict& verdict);
 

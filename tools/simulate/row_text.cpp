@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t one_ms_ns = 1'000'000;
 constexpr std::int64_t clock_error_ns = 2'000;
-// Of an NVIDIA H100 SXM in BF16 without sparsity: NVIDIA's data sheet.
+// An NVIDIA H100 SXM in BF16 without sparsity: NVIDIA's data sheet.
 constexpr double peak_flops = 989.4e12;
 constexpr double parameters = 8e9;
 constexpr double flops_per_parameter_and_token = 6.0;

@@ -21,7 +21,7 @@ std::vector<double> centered(std::span<const double> values) {
     return result;
 }
 
-/// Of values around 0, by the number of all of them.
+/// `values`: around 0. The sum is divided by the number of all of them.
 double autocovariance(std::span<const double> values, std::size_t lag) {
     double sum = 0;
     for (std::size_t i = lag; i < values.size(); ++i) sum += values[i] * values[i - lag];
@@ -84,7 +84,7 @@ double least_positive(std::span<const double> values) {
     return least;
 }
 
-/// Of a difference from 0 of that standard deviation.
+/// The p-value of a difference from 0 that has this standard deviation.
 double two_sided_p(double difference, double deviation, double freedom) {
     if (difference == 0) return 1;
     return deviation > 0 ? 2 * student_tail(difference / deviation, freedom) : 0;
@@ -153,7 +153,7 @@ std::size_t block_length(std::span<const double> series) {
     return std::clamp<std::size_t>(static_cast<std::size_t>(std::lround(length)), 1, longest);
 }
 
-/// Of values around 0.
+/// `series`: values around 0.
 MeanVariance variance_by_blocks(std::span<const double> series, std::size_t block) {
     const auto size = static_cast<double>(series.size());
     const auto length = static_cast<double>(block);
@@ -230,7 +230,7 @@ struct LogSpread {
         const double quantile = student_quantile(interval_alpha / 2, freedom);
         return {std::exp(logarithm - quantile * below), std::exp(logarithm + quantile * above)};
     }
-    /// Of the logarithm's being 0.
+    /// The p-value of the logarithm being 0.
     [[nodiscard]] double p(double logarithm) const {
         return two_sided_p(std::abs(logarithm), logarithm > 0 ? below : above, freedom);
     }

@@ -44,11 +44,11 @@ class MeanBootstrap {
 
     [[nodiscard]] double mean() const { return mean_; }
     [[nodiscard]] std::size_t block() const { return block_; }
-    /// Of the mean.
+    /// The variance of the mean.
     [[nodiscard]] double variance() const { return of_mean_.variance; }
     [[nodiscard]] double correlation_time() const { return of_mean_.correlation_time; }
     [[nodiscard]] double freedom() const { return of_mean_.freedom; }
-    /// Of each resample: the logarithm of its mean, less that of the mean. None where all values are 0.
+    /// For each resample: the logarithm of its mean, less that of the mean. None where all values are 0.
     [[nodiscard]] const std::vector<double>& deviations() const { return deviations_; }
 
   private:

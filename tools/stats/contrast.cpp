@@ -33,7 +33,7 @@ class Search {
     }
 
   private:
-    /// Of a level in [first, last) that differs from that of all other places.
+    /// Fits a level in [first, last) that differs from that of all other places.
     [[nodiscard]] FittedContrast fit_window(ContrastKind kind, std::size_t first, std::size_t last) const {
         const auto count = static_cast<double>(last - first);
         const auto size = static_cast<double>(size_);
@@ -92,7 +92,7 @@ class Search {
         return best;
     }
 
-    /// Of a ramp that begins behind first − 1 and is done at `last`.
+    /// Fits a ramp that begins behind first − 1 and is done at `last`.
     [[nodiscard]] FittedContrast fit_ramp(std::size_t first, std::size_t last) const {
         const auto length = static_cast<double>(last - first + 1);
         const auto on_ramp = static_cast<double>(last - first);
@@ -138,7 +138,7 @@ std::vector<FittedContrast> find_contrasts(std::span<const double> values, std::
 
 namespace {
 
-/// Of values around 0, with the value before.
+/// The correlation of values around 0 with the value before.
 double neighbour_correlation(std::span<const double> values) {
     double products = 0;
     double squares = 0;

@@ -30,12 +30,12 @@ using Intervals = std::vector<Interval>;
 void unite(Intervals& intervals);
 /// The same with one more interval, which begins no earlier than all before it.
 void append(Intervals& set, Interval interval);
-/// Of a set.
+/// The length of a set.
 [[nodiscard]] std::int64_t length_ns(const Intervals& set);
 [[nodiscard]] double length_ms(const Intervals& set);
-/// Of what a set has between two times.
+/// The length of what a set has between two times.
 [[nodiscard]] std::int64_t length_within_ns(const Intervals& set, Interval window);
-/// Of what two sets have in common.
+/// The length of what two sets have in common.
 [[nodiscard]] std::int64_t shared_ns(const Intervals& a, const Intervals& b);
 [[nodiscard]] double shared_ms(const Intervals& a, const Intervals& b);
 

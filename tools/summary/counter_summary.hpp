@@ -36,7 +36,7 @@ struct MemorySummary {
     std::optional<AcrossRanks> used;           // largest reserved / memory of the device
     double alloc_retries = 0;                  // of all ranks; each freed the cache and waited for the device
 
-    /// Of a device, what the fullest rank has never reserved.
+    /// What the fullest rank has never reserved of its device.
     [[nodiscard]] std::optional<double> headroom() const {
         return used ? std::optional(std::max(0.0, 1 - used->max)) : std::nullopt;
     }

@@ -22,7 +22,7 @@ using By = Grouping::By;
 constexpr std::string_view step_prefix = "step:";
 constexpr std::pair<std::string_view, By> groupings[] = {{"phase", By::phase}, {"rank", By::rank}, {"host", By::host}};
 
-// Of a few phases that were asked for, only step spans among them make a whole to be a share of.
+// Where a few phases were asked for, only step spans among them make a whole to be a share of.
 void drop_baseless_shares(Summary& summary) {
     for (const PhaseSummary& phase : summary.phases)
         if (phase.kind == schema::Kind::step) return;

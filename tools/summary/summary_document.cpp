@@ -88,7 +88,7 @@ std::string describe_mark(const std::pair<const std::string, MarkCount>& mark) {
                        format_plural(mark.second.ranks.size(), "rank"));
 }
 
-/// Of groups of ranks, out of so many ranks.
+/// Names groups of ranks, out of so many ranks.
 std::vector<std::string> describe_stride_changes(const std::vector<StrideChangeGroup>& groups, std::size_t all_ranks) {
     constexpr std::size_t max_shown = 4;
     constexpr std::size_t max_ranges = 3;
@@ -117,7 +117,7 @@ std::string describe_bytes(std::string_view what, const AcrossRanks& figure) {
     return text;
 }
 
-// Of the median rank; where another has much more, that too.
+// What the median rank has; where another has much more, that too.
 std::string describe_memory(const MemorySummary& memory) {
     std::string text = "at most ";
     if (memory.peak_allocated_bytes) text += describe_bytes("allocated", *memory.peak_allocated_bytes);

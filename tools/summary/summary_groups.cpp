@@ -199,7 +199,7 @@ std::vector<const RankLedger*> ranks_of(const Group& group, const Ledger& ledger
     return ranks;
 }
 
-/// Of phases of ranks and hosts. What is seen of a phase in a window of steps is not kept apart.
+/// For phases of ranks and hosts. What is seen of a phase in a window of steps is not kept apart.
 void add_shares(const std::vector<Group>& groups, const Ledger& ledger, std::vector<GroupSummary>& summaries) {
     auto summary = summaries.begin();
     for (const Group& group : groups) {

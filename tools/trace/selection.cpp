@@ -71,7 +71,7 @@ void Survey::merge(Survey&& other) {
     }
 }
 
-/// Of the last steps that any rank recorded.
+/// The first of the last steps that any rank recorded.
 std::int64_t Survey::first_kept_step() const {
     std::set<std::int64_t> last;
     for (const auto& [rank, steps] : ranks_)

@@ -12,7 +12,7 @@
 namespace cep::tool {
 namespace {
 
-// Of ranks that are one population, a low reference holds even if many of them are a little slow.
+// A low reference holds for ranks of one population even if many of them are a little slow.
 constexpr double usual_quantile = 0.25;
 // Two populations are told apart by their levels in usual steps, or in the tenth in which the fast ones are most ahead.
 constexpr double typical_quantile = 0.5;
@@ -135,7 +135,7 @@ void Deviation::find_noise() {
     std::vector<double> deviations;
     std::vector<double> inflations;
     for (std::size_t i = 0; i < peers.size(); ++i) {
-        // Of steps some of which vary more than others, the widest tenth tells more of chance than the median does.
+        // Where some steps vary more than others, the widest tenth tells more of chance than the median does.
         deviations.push_back(std::max(normal_consistency * distances[0][i], distances[1][i] / normal_tenth));
         inflations.push_back(inflation_of(peers[i], medians[peers[i]], deviations.back()));
     }

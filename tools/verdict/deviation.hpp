@@ -46,7 +46,7 @@ class Deviation {
     [[nodiscard]] double inflation() const { return inflation_; }
     /// As many independent values as the noise was taken from.
     [[nodiscard]] double independent_values() const { return independent_values_; }
-    /// Of how many usual peers at least so many steps were chosen.
+    /// How many usual peers have at least so many chosen steps.
     [[nodiscard]] std::size_t peers_with(std::size_t steps) const;
 
   private:

@@ -42,7 +42,7 @@ std::vector<double> costs_ms(const JobTable& table, const Verdict& verdict, Use 
     return costs_ms;
 }
 
-/// Of a mean step of steady training.
+/// `saved_ms`: in a mean step of steady training.
 void set_saving_ms(const JudgedJob& judged, double saved_ms, Verdict& verdict) {
     constexpr double ms_per_hour = 3.6e6;
     const JobTable& table = judged.table;

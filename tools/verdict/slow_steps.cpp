@@ -31,7 +31,7 @@ std::vector<std::size_t> places_of(const std::vector<bool>& slow) {
     return places;
 }
 
-/// Of at least four places; 0 where they are not evenly spaced.
+/// The distance of at least four places; 0 where they are not evenly spaced.
 std::size_t even_distance(const std::vector<std::size_t>& places) {
     if (places.size() < StragglerRules::least_slow_steps) return 0;
     const std::size_t distance = places[1] - places[0];
@@ -325,7 +325,7 @@ double Beyond::chance_of(std::size_t peer) const {
     return chance_of(peer, counts_[peer], steps_[peer]);
 }
 
-// Of all such steps, it has its share, however many there are.
+// It has its share of all such steps, however many there are.
 double Beyond::chance_of(std::size_t peer, double own_count, double own_steps) const {
     const double burst = burst_for(peer);
     const double others = usual_steps_ - (is_usual_[peer] ? steps_[peer] : 0);

@@ -36,7 +36,7 @@ class Beyond {
     [[nodiscard]] double chance_of(std::size_t peer) const;
     /// The same of some of its steps.
     [[nodiscard]] double chance_of(std::size_t peer, double own_count, double own_steps) const;
-    /// Of the usual ranks but this one.
+    /// The count of the usual ranks but this one.
     [[nodiscard]] double count_of_others(std::size_t peer) const {
         return usual_count_ - (is_usual_[peer] ? counts_[peer] : 0);
     }

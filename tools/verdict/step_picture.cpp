@@ -196,7 +196,7 @@ class StepDrawer {
         return medians;
     }
 
-    /// Of some ranks, at each place: the mean over its steps of the rank that exceeds its peers most there.
+    /// At each place: the mean over its steps of the rank, of some, that exceeds its peers most there.
     [[nodiscard]] std::vector<double> most_excess(const StepMatrix& ms, const StepMedians& medians_ms,
                                                   std::size_t first, std::size_t last) const {
         std::vector<double> largest(places_, no_value);

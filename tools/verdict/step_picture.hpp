@@ -21,7 +21,7 @@ struct StepNotes {
     std::vector<std::string> phases;    // shown however short they usually are
 };
 
-/// Of a table with steps. `own_ms`: what each rank does in a step.
+/// For a table with steps. `own_ms`: what each rank does in a step.
 [[nodiscard]] StepPicture draw_steps(const JobTable& table, const StepMatrix& own_ms,
                                      const std::vector<PeerGroup>& groups, const StepNotes& notes);
 

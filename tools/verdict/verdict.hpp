@@ -72,7 +72,8 @@ struct Verdict {
     [[nodiscard]] Findings groups() const;
     /// What else makes steps longer, and all slow ranks together.
     [[nodiscard]] Findings causes() const;
-    /// Of a mean step, by a share of the replayed steps. They may be slower than the others, or have time between them.
+    /// What a mean step saves, by a share of the replayed steps. These may be slower than the others, or have time
+    /// between them.
     [[nodiscard]] double saved_ms(double share) const;
     [[nodiscard]] bool names_ranks() const { return !stragglers().empty() || !groups().empty(); }
     void abstain(std::string why, std::string how_to_answer);

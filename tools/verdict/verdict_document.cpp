@@ -334,7 +334,7 @@ class Sentences {
                                 : ""));
     }
 
-    /// Of the time that is neither compute nor communication nor data, if it is much.
+    /// The largest part of the time that is neither compute nor communication nor data, if it is much.
     [[nodiscard]] std::pair<double, std::string_view> largest_of_rest() const {
         constexpr double worth_naming = 0.1;
         for (const TimeLoss& loss : verdict_.losses) {
