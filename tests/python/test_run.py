@@ -94,6 +94,15 @@ def test_every_nth_step_is_recorded(run, files, with_torch):
     assert steps_of(files, "forward") == [1, 6, 11, 16]
 
 
+def test_settings_are_left_out_where_the_option_says_so(run, files, with_torch):
+    script = (EXAMPLE, "--samples", "96", "--epochs", "1")
+    run(sys.executable, *script, options=("--no-summary",))
+    run(sys.executable, *script, options=("--no-summary", "--no-settings"))
+    first, *_, last = files.typed("run")
+    assert "torch" in first["meta"]["settings"] or "cores" in first["meta"]["settings"]
+    assert "settings" not in last.get("meta", {})
+
+
 def test_accumulated_batches_are_one_step(run, files, with_torch):
     run(sys.executable, EXAMPLE, "--samples", "384", "--epochs", "1", "--accumulate", "4")
     assert steps_of(files, "training_step") == [1, 2]

@@ -35,6 +35,7 @@ struct RunCommand {
     std::string output;
     int every = 10;
     bool no_summary = false;
+    bool no_settings = false;
     std::vector<std::string> command;
 
     Status run() const { return Status::usage; }
@@ -46,6 +47,8 @@ struct RunCommand {
             .value("DIR");
         run.add_option("--every", every, "Record every Nth step (default 10)").value("N");
         run.add_flag("--no-summary", no_summary, "Print no verdict at the end");
+        run.add_flag("--no-settings", no_settings,
+                     "Leave the settings of PyTorch, NCCL and the machine out of the files");
         run.add_option("COMMAND", command, "The command that starts the training, and its arguments");
         run.set_examples(
             "  cep run -- python train.py\n"

@@ -91,6 +91,12 @@ def of_training(model: Any = None, optimizer: Any = None, loader: Any = None) ->
         for name in ("bucket_bytes_cap", "static_graph", "gradient_as_bucket_view", "find_unused_parameters"):
             if hasattr(model, name):
                 settings[f"ddp_{name}"] = getattr(model, name)
+        for name in ("sharding_strategy", "backward_prefetch", "forward_prefetch", "limit_all_gathers"):
+            if hasattr(model, name):
+                settings[f"fsdp_{name}"] = getattr(getattr(model, name), "name", getattr(model, name))
+        inner = getattr(model, "module", model)
+        settings["gradient_checkpointing"] = getattr(inner, "is_gradient_checkpointing", None)
+        settings["attention"] = getattr(getattr(inner, "config", None), "_attn_implementation", None)
     if optimizer is not None:
         defaults = getattr(optimizer, "defaults", {})
         settings["optimizer"] = type(optimizer).__name__

@@ -59,6 +59,9 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--every", metavar="N", type=_positive, help="record every Nth step (default 10)")
     parser.add_argument("--no-summary", action="store_true", help="print no verdict at the end")
+    parser.add_argument(
+        "--no-settings", action="store_true", help="leave the settings of PyTorch, NCCL and the machine out of the files"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="the command that starts the training")
     return parser
 
@@ -107,7 +110,7 @@ def _link_latest(directory: Path) -> None:
         say(f"{link}: {error.strerror}")
 
 
-def _environment(directory: Optional[Path], every: Optional[int], records: str) -> dict[str, str]:
+def _environment(directory: Optional[Path], every: Optional[int], has_settings: bool, records: str) -> dict[str, str]:
     """The environment of the command: that of this process, and what instruments Python in it."""
     environment = dict(os.environ)
     startup = str(Path(__file__).resolve().parent / "_startup")
@@ -118,6 +121,8 @@ def _environment(directory: Optional[Path], every: Optional[int], records: str) 
         environment["CEP_DIRECTORY"] = str(directory / "cuda_event_profiler")
     if every is not None:
         environment["CEP_RECORD_EVERY_N_STEPS"] = str(every)
+    if not has_settings:
+        environment["CEP_SETTINGS"] = "0"
     return environment
 
 
@@ -173,7 +178,7 @@ def run(arguments: Sequence[str]) -> int:
         own_directory = _run_directory(os.environ)
     directory = own_directory if options.output is None else Path(options.output).absolute()
     with tempfile.TemporaryDirectory(prefix="cep-run-") as records:
-        environment = _environment(directory, options.every, records)
+        environment = _environment(directory, options.every, not options.no_settings, records)
         files = environment.get("CEP_DIRECTORY")
         began_s = time.time()
         status, was_started = _run(command, environment, own_directory)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What PyTorch, a model, an optimizer and a loader were told stands in the run row."""
 
+import types
+
 import cep
 import cep.torch
 import torch
+import torch.distributed.fsdp
 
 
 def settings(files):
@@ -38,3 +41,24 @@ def test_settings_of_a_training(files):
     assert (found["optimizer"], found["optimizer_foreach"]) == ("AdamW", True)
     assert (found["loader_num_workers"], found["loader_pin_memory"], found["loader_batch_size"]) == (0, False, 4)
     assert found["torch"] == torch.__version__
+
+
+class _Sharded(torch.nn.Linear):
+    """As FullyShardedDataParallel and Transformers' models say what they were told."""
+
+    sharding_strategy = torch.distributed.fsdp.ShardingStrategy.FULL_SHARD
+    backward_prefetch = None
+    forward_prefetch = True
+    limit_all_gathers = False
+    is_gradient_checkpointing = True
+    config = types.SimpleNamespace(_attn_implementation="sdpa")
+
+
+def test_settings_of_a_sharded_model(files):
+    model = _Sharded(4, 4)
+    with cep.Profiler(directory=files.directory) as profiler:
+        cep.torch.instrument(profiler, model).remove()
+    found = settings(files)
+    assert (found["fsdp_sharding_strategy"], found["fsdp_forward_prefetch"]) == ("FULL_SHARD", True)
+    assert found["fsdp_limit_all_gathers"] is False and "fsdp_backward_prefetch" not in found
+    assert (found["gradient_checkpointing"], found["attention"]) == (True, "sdpa")
