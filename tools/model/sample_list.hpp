@@ -26,7 +26,7 @@ class SampleList {
 
     void push_back(const Sample& sample) {
         if (chunks_.empty() || chunks_.back().size() == chunk_samples) [[unlikely]]
-            chunks_.emplace_back().reserve(chunks_.size() > 1 ? chunk_samples : 16);
+            chunks_.emplace_back().reserve(chunks_.size() > 1 ? chunk_samples : 4);
         chunks_.back().push_back(sample);
     }
     /// Returns how many there were. Asks once for each sample, in their order.
