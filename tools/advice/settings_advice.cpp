@@ -70,7 +70,9 @@ std::optional<std::string> apply(const Rule& rule, const JobSettings& settings, 
 
 std::optional<std::string> advise_on_matmuls(const JobSettings& settings) {
     const bool is_full = settings.value_of("matmul_precision") == "highest" && settings.value_of("tf32") != "true";
-    const bool is_float32 = settings.value_of("autocast") == "none" && settings.value_of("parameters") == "float32";
+    const std::string_view products = settings.value_of("matmul_dtype");
+    const bool is_float32 = products == "float32" || (products.empty() && settings.value_of("autocast") == "none" &&
+                                                      settings.value_of("parameters") == "float32");
     if (!is_full || !is_float32 || settings.value_of("device") != "cuda") return std::nullopt;
     return "matmuls run in float32 without TF32: torch.set_float32_matmul_precision('high'), or autocast to bfloat16";
 }

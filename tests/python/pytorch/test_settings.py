@@ -5,6 +5,7 @@ import types
 
 import cep
 import cep.torch
+import pytest
 import torch
 import torch.distributed.fsdp
 
@@ -62,3 +63,23 @@ def test_settings_of_a_sharded_model(files):
     assert (found["fsdp_sharding_strategy"], found["fsdp_forward_prefetch"]) == ("FULL_SHARD", True)
     assert found["fsdp_limit_all_gathers"] is False and "fsdp_backward_prefetch" not in found
     assert (found["gradient_checkpointing"], found["attention"]) == (True, "sdpa")
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_the_type_of_matrix_products_is_what_autocast_makes_of_them(files, autocast):
+    class Inside(torch.nn.Module):  # as Accelerate does: autocast is on in the forward only
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+
+        def forward(self, batch):
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+                return {"logits": self.layers(batch).float()}
+
+    model = Inside()
+    with cep.Profiler(directory=files.directory, record_every_n_steps=2) as profiler:
+        with cep.torch.instrument(profiler, model):
+            for step in range(4):
+                profiler.step(step)
+                model(torch.randn(2, 4))["logits"].sum().backward()
+    assert settings(files)["matmul_dtype"] == ("bfloat16" if autocast else "float32")

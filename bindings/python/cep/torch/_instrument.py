@@ -23,6 +23,7 @@ from ._comm_span import end_done_spans
 from ._ddp import DDPGradientSync, time_reduction
 from ._device import follow_device_of
 from ._hooks import is_compiling, note_failure
+from ._matmul_dtype import matmul_dtype
 from ._memory import PhasePeaks, record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
 from ._phases import NotFinished, Phase
@@ -66,6 +67,7 @@ class _ForwardTimer:
         self.sync: Optional[DDPGradientSync] = None
         self.before: Optional[Callable[[], None]] = None  # called before each forward
         self.peaks: Optional[PhasePeaks] = None
+        self._profiler: Optional[Profiler] = profiler  # until it knows the type of matrix products
 
     def __bool__(self) -> bool:
         """Whether a forward is open."""
@@ -132,8 +134,17 @@ class _ForwardTimer:
             if self.peaks is not None:
                 self.peaks.end("forward")
             self._backward.watch(output, self.sync if self.sync is not None and self.sync.is_due() else None)
+            if self._profiler is not None:
+                self._note_dtype(output)
         else:
             self._forward_no_grad.end(thread, error)
+
+    def _note_dtype(self, output: Any) -> None:
+        """After the first forward that is timed."""
+        profiler, self._profiler = self._profiler, None
+        found = matmul_dtype(output)
+        if profiler is not None and found is not None:
+            profiler.add_settings({"matmul_dtype": found})
 
     def abandon(self) -> None:
         """Ends a forward of this thread as not finished: if it is open when the next phase begins, it has raised."""
