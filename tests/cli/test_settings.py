@@ -2,6 +2,8 @@
 """Settings of run rows: shown, compared, advised on."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from conftest import START_NS, run_row, span_row
@@ -88,6 +90,11 @@ def test_a_setting_is_advised_on_where_it_costs(cep, job, rule):
         assert [one["id"] for one in advice] == ids
         said = " ".join(cep("summarize", "job").stdout.decode().split())
         assert all(" ".join(one["text"].split()) in said for one in advice)
+
+
+def test_the_guide_has_each_rule():
+    page = (Path(__file__).parents[2] / "docs/guide/advice.md").read_text().split("## Rules of settings")[1]
+    assert set(re.findall(r'<a id="(\w+)">', page)) == {rule.split()[0] for rule in RULES}
 
 
 def test_compare_begins_with_the_settings_that_differ(cep, job, tmp_path):

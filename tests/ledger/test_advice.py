@@ -174,7 +174,8 @@ def ledger_of(rule, loss_ns, folder):
 
 def rules_of_page():
     """By the anchor that links lead to."""
-    rows = re.findall(r'^\| <a id="(\w+)"></a>`\1` \| (.*) \|$', PAGE.read_text(), re.MULTILINE)
+    losses = PAGE.read_text().split("## Rules of settings")[0]
+    rows = re.findall(r'^\| <a id="(\w+)"></a>`\1` \| (.*) \|$', losses, re.MULTILINE)
     return {anchor: cells.split(" | ") for anchor, cells in rows}
 
 

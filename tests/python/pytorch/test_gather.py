@@ -213,6 +213,29 @@ dist.destroy_process_group()
     assert "gave up" in outputs[0]
 
 
+def test_a_process_that_exits_during_a_round_waits_for_it(job):
+    outputs = job.run(
+        2,
+        """
+import atexit
+from pathlib import Path
+exiting = Path(folder) / "exiting"
+atexit.register(lambda: print("summary" if live.summary else "none", flush=True))  # after what gather() registers
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    live = cep.torch.gather(prof, 1)
+    atexit.register(exiting.touch)  # before it
+    if rank == 1:
+        while not exiting.exists():
+            os.sched_yield()
+    for step in range(2):
+        prof.step(step)
+        with prof.region("forward"):
+            pass
+""",
+    )
+    assert outputs == ["summary\n", "summary\n"]
+
+
 def test_without_a_process_group_there_is_never_a_summary(profiler):
     with cep.torch.gather(profiler, 1) as live:
         profiler.step(1)

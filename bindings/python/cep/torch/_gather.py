@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import atexit
 import datetime
 import math
 import queue
 import threading
 import warnings
+import weakref
 from typing import Callable, Iterable, Optional, Sequence
 
 from .._handle import Handle
@@ -19,6 +21,7 @@ from ._steps import step_listeners
 from ._summary import DEFAULT_PHASES, Measurement, Summary, summarize
 
 _FLUSH_TIMEOUT_S = 1.0
+_EXIT_TIMEOUT_S = 10.0
 _BACKLOG = 4  # rounds that may wait for a rank that is late
 _NAN = math.nan
 
@@ -82,7 +85,9 @@ class Gather(Handle):
         self._rounds: queue.Queue[bool] = queue.Queue(_BACKLOG)
         if group is not None:
             step_listeners(profiler).add(self._on_step)
-            threading.Thread(target=self._work, name="cep-gather", daemon=True).start()
+            self._thread = threading.Thread(target=self._work, name="cep-gather", daemon=True)
+            self._thread.start()
+            atexit.register(_end_at_exit, weakref.ref(self))
 
     def poll(self) -> Optional[Summary]:
         """The latest summary if poll() has not returned it yet, else None. For trainers that log it on their own
@@ -121,6 +126,11 @@ class Gather(Handle):
         except queue.Full:
             self._closed = True
 
+    def _wait_for_thread(self) -> None:
+        """A thread that is in PyTorch's code while the interpreter ends would abort the process."""
+        self.close()
+        self._thread.join(_EXIT_TIMEOUT_S)
+
     def _work(self) -> None:
         try:
             while self.failure is None and self._rounds.get():
@@ -157,6 +167,12 @@ class Gather(Handle):
             warnings.warn(f"cep: no more live summaries: {why}", RuntimeWarning, stacklevel=2)
 
 
+def _end_at_exit(gather: weakref.ref[Gather]) -> None:
+    alive = gather()
+    if alive is not None:
+        alive._wait_for_thread()
+
+
 def _own_group(ranks: Optional[Sequence[int]], timeout_s: float) -> Optional[ProcessGroup]:
     """A gloo group, which runs nothing on a GPU and so cannot delay the trainer there. None on ranks outside it."""
     chosen = None if ranks is None else sorted(set(ranks))
@@ -184,7 +200,7 @@ def gather(
 
     All of this runs on a background thread, over a gloo group of its own. The trainer's thread only counts steps and
     never waits. If a rank dies or is late, the summaries on the other ranks end with a warning, after the timeout at
-    the latest, and the job goes on. A process that exits during a round may wait for it until the timeout.
+    the latest, and the job goes on. A process that exits during a round waits for it, for ten seconds at most.
 
     This is a collective call: every rank of the job has to call it at the same place, with the same sampling options
     and arguments, even if its profiler is off. It waits once, for the new group.
