@@ -11,6 +11,7 @@ import struct
 import subprocess
 import termios
 import unicodedata
+from pathlib import Path
 
 import pytest
 from conftest import START_NS, Command, attempt_rows, run_row, span_row
@@ -401,3 +402,15 @@ def test_comm_fits_80_columns(on_terminal, window):
         text = on_terminal("comm", "--color", "never", *options, window, TERM="xterm", LANG="C.UTF-8", COLUMNS="80")
         assert max(map(len, text.splitlines())) <= 80
         assert "typical" in text and "paid" in text and "transfer p50" in text
+
+
+@pytest.mark.parametrize("arguments", [("summarize", "--by", "rank"), ("summarize", "--by", "host"), ("summarize", "--by", "step:50")])
+def test_tables_of_groups_fit_80_columns(on_terminal, window, arguments):
+    text = on_terminal(*arguments, "--color", "never", window, TERM="xterm", LANG="C.UTF-8", COLUMNS="80")
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_tables_of_kernels_fit_80_columns(on_terminal):
+    traces = Path(__file__).parents[1] / "data/traces"
+    text = on_terminal("kernels", "--color", "never", traces, TERM="xterm", LANG="C.UTF-8", COLUMNS="80")
+    assert max(len(line) for line in text.splitlines()) <= 80

@@ -64,22 +64,22 @@ std::vector<Column> rank_columns() {
     return {
         {"rank", "rank", Align::right, "", "rank, or all"},
         {"gpus", "", Align::right, "", "GPUs with events"},
-        {"steps", "steps", Align::right, "", "steps that the trace marks"},
+        {"steps", "steps", Align::right, "", "steps that the trace marks", false, 8},
         {"events", "", Align::right, "", "GPU events"},
         {"window_ms", "window", Align::right, "ms", "from the first to the last GPU event or step"},
-        {"busy_ms", "busy", Align::right, "ms", "time with at least one event"},
-        {"idle_ms", "idle", Align::right, "ms", "the rest of the window"},
+        {"busy_ms", "busy", Align::right, "ms", "time with at least one event", false, 2},
+        {"idle_ms", "idle", Align::right, "ms", "the rest of the window", false, 6},
         {"kernel_ms", "", Align::right, "ms", "sum of the durations of all events"},
         {"own_work_ms", "own work", Align::right, "ms", "the same without comm"},
-        {"matmul_ms", "matmul", Align::right, "ms", "sum of the durations of matmul"},
+        {"matmul_ms", "matmul", Align::right, "ms", "sum of the durations of matmul", false, 1},
         {"attention_ms", "attention", Align::right, "ms", "sum of the durations of attention", false, 2},
-        {"comm_ms", "comm", Align::right, "ms", "sum of the durations of comm, waiting included"},
-        {"memory_ms", "memory", Align::right, "ms", "sum of the durations of memory"},
-        {"other_ms", "other", Align::right, "ms", "sum of the durations of other"},
+        {"comm_ms", "comm", Align::right, "ms", "sum of the durations of comm, waiting included", false, 1},
+        {"memory_ms", "memory", Align::right, "ms", "sum of the durations of memory", false, 5},
+        {"other_ms", "other", Align::right, "ms", "sum of the durations of other", false, 4},
         {"comm_union_ms", "", Align::right, "ms", "time with at least one comm kernel"},
         {"overlap_ms", "", Align::right, "ms", "the part of it with a compute kernel beside it"},
-        {"exposed_comm_ms", "exposed comm", Align::right, "ms", "the rest of it"},
-        {"overlap", "overlap", Align::right, "", "overlap over time with comm"},
+        {"exposed_comm_ms", "exposed comm", Align::right, "ms", "the rest of it", false, 3},
+        {"overlap", "overlap", Align::right, "", "overlap over time with comm", false, 7},
     };
 }
 
@@ -119,7 +119,7 @@ Table spread_table(const KernelReport& report) {
             {"longest_rank", "on rank", Align::right, "", "its rank"},
             {"shortest_ms", "shortest", Align::right, "ms", "shortest time of a rank"},
             {"shortest_rank", "on rank", Align::right, "", "its rank"},
-            {"median_ms", "median", Align::right, "ms", "median over ranks"},
+            {"median_ms", "median", Align::right, "ms", "median over ranks", false, 1},
             {"excess", "longest over the others", Align::right, "", "longest over the others' median, less 1"},
         },
         "Comparison of ranks");
@@ -136,8 +136,8 @@ Table spread_table(const KernelReport& report) {
 
 // The middle of a long name is left out.
 std::string shortened(const std::string& name) {
-    constexpr std::size_t max_bytes = 64;
-    constexpr std::size_t kept_at_end = 24;
+    constexpr std::size_t max_bytes = 48;
+    constexpr std::size_t kept_at_end = 18;
     const bool ascii = std::all_of(name.begin(), name.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
     if (name.size() <= max_bytes || !ascii) return name;
     return name.substr(0, max_bytes - kept_at_end - 1) + "…" + name.substr(name.size() - kept_at_end);
@@ -162,10 +162,10 @@ Table kernel_table(const KernelReport& report) {
         {
             {"name", "kernel", Align::left, "", "name without template arguments"},
             {"class", "class", Align::left, "", "class of the kernel"},
-            {"kind", "kind", Align::left, "", "what it does within its class"},
-            {"count", "count", Align::right, "", "GPU events"},
+            {"kind", "kind", Align::left, "", "what it does within its class", false, 3},
+            {"count", "count", Align::right, "", "GPU events", false, 2},
             {"total_ms", "total", Align::right, "ms", "sum of their durations"},
-            {"mean_ms", "mean", Align::right, "ms", "mean duration"},
+            {"mean_ms", "mean", Align::right, "ms", "mean duration", false, 1},
             {"share", "share", Align::right, "", "of the sum of all kernels"},
         },
         "Kernels");

@@ -266,39 +266,40 @@ Field<PhaseSummary> optional_field(Column column, std::optional<double> PhaseSum
 /// Of the phase table. `of_one_rank`: each line is of one rank, so that none is the slowest.
 Fields<PhaseSummary> phase_fields(bool of_groups, bool of_one_rank) {
     using P = PhaseSummary;
-    return {
-        {{"name", "phase", Align::left, "", "The phase"}, [](const P& p) { return Value(p.name); }},
-        {{"kind", "kind", Align::left, "", "What the phase does: step, compute, comm, data, memory, host or other",
-          false, 4},
-         [](const P& p) { return Value(std::string(schema::kind_name(p.kind))); }},
-        {{"clock", of_groups ? "" : "clock", Align::left, "", "The clock that timed it: gpu, host or external", false,
-          5},
-         [](const P& p) {
-             const std::string_view clock = clock_names[static_cast<std::size_t>(p.clock)];
-             return clock.empty() ? Value() : Value(std::string(clock));
-         }},
-        {{"count", "count", Align::right, "", "Spans", false, 2}, [](const P& p) { return Value(p.count); }},
-        {{"ranks", "", Align::right, "", "Ranks that have such spans"}, [](const P& p) { return Value(p.ranks); }},
-        time_field({"mean_ms", "mean", Align::right, "ms", "Mean duration"}, &P::mean_ms),
-        optional_field({"sd_ms", "sd", Align::right, "ms", "Standard deviation of the durations", false, 3}, &P::sd_ms,
-                       describe_time),
-        time_field({"p50_ms", "p50", Align::right, "ms", "Median duration"}, &P::p50_ms),
-        time_field({"p90_ms", "p90", Align::right, "ms", "Duration that one span in ten exceeds", false, 3},
-                   &P::p90_ms),
-        time_field({"p99_ms", "p99", Align::right, "ms", "Duration that one span in a hundred exceeds"}, &P::p99_ms),
-        time_field({"min_ms", "", Align::right, "ms", "Shortest duration"}, &P::min_ms),
-        time_field({"max_ms", "max", Align::right, "ms", "Longest duration", false, 1}, &P::max_ms),
-        time_field({"total_ms", "", Align::right, "ms", "Time of all spans"}, &P::total_ms),
-        optional_field(
-            {"share", "share", Align::right, "", "Part of the time of recorded steps in which nothing hides it", true},
-            &P::share, describe_share),
-        {{"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "",
-          "The rank with the most work of its own, by mean, or that the verdict names"},
-         [](const P& p) { return Value(p.slowest_rank); },
-         [](const P& p, const Value& rank) { return has_slowest(p) ? describe_value(rank) : "-"; }},
-        optional_field(
-            {"skew", of_groups ? "" : "skew", Align::right, "", "Mean of the slowest rank over the typical rank's"},
-            &P::skew, describe_skew)};
+    return {{{"name", "phase", Align::left, "", "The phase"}, [](const P& p) { return Value(p.name); }},
+            {{"kind", "kind", Align::left, "", "What the phase does: step, compute, comm, data, memory, host or other",
+              false, 4},
+             [](const P& p) { return Value(std::string(schema::kind_name(p.kind))); }},
+            {{"clock", of_groups ? "" : "clock", Align::left, "", "The clock that timed it: gpu, host or external",
+              false, 5},
+             [](const P& p) {
+                 const std::string_view clock = clock_names[static_cast<std::size_t>(p.clock)];
+                 return clock.empty() ? Value() : Value(std::string(clock));
+             }},
+            {{"count", "count", Align::right, "", "Spans", false, 2}, [](const P& p) { return Value(p.count); }},
+            {{"ranks", "", Align::right, "", "Ranks that have such spans"}, [](const P& p) { return Value(p.ranks); }},
+            time_field({"mean_ms", "mean", Align::right, "ms", "Mean duration"}, &P::mean_ms),
+            optional_field({"sd_ms", "sd", Align::right, "ms", "Standard deviation of the durations", false, 3},
+                           &P::sd_ms, describe_time),
+            time_field({"p50_ms", "p50", Align::right, "ms", "Median duration"}, &P::p50_ms),
+            time_field({"p90_ms", "p90", Align::right, "ms", "Duration that one span in ten exceeds", false, 3},
+                       &P::p90_ms),
+            time_field({"p99_ms", "p99", Align::right, "ms", "Duration that one span in a hundred exceeds", false,
+                        of_groups ? 1 : 0},
+                       &P::p99_ms),
+            time_field({"min_ms", "", Align::right, "ms", "Shortest duration"}, &P::min_ms),
+            time_field({"max_ms", "max", Align::right, "ms", "Longest duration", false, 1}, &P::max_ms),
+            time_field({"total_ms", "", Align::right, "ms", "Time of all spans"}, &P::total_ms),
+            optional_field({"share", "share", Align::right, "",
+                            "Part of the time of recorded steps in which nothing hides it", true},
+                           &P::share, describe_share),
+            {{"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "",
+              "The rank with the most work of its own, by mean, or that the verdict names"},
+             [](const P& p) { return Value(p.slowest_rank); },
+             [](const P& p, const Value& rank) { return has_slowest(p) ? describe_value(rank) : "-"; }},
+            optional_field(
+                {"skew", of_groups ? "" : "skew", Align::right, "", "Mean of the slowest rank over the typical rank's"},
+                &P::skew, describe_skew)};
 }
 
 Table phase_table(const Summary& summary) {
@@ -335,9 +336,10 @@ Fields<GroupSummary> group_fields(By by) {
           "Mean less the typical mean of all lines; of ranks, of their own work in a step"},
          [](const G& group) { return Value(group.excess_ms); },
          [](const G& group, const Value&) { return describe_excess(duration_format(group.phase), group.excess_ms); }});
-    fields.push_back({{"median_ratio", "× median", Align::right, "", "Median over the typical median of all lines"},
-                      [](const G& group) { return value_or_none(group.median_ratio); },
-                      [](const G&, const Value& ratio) { return two_digits(std::get<double>(ratio)); }});
+    fields.push_back(
+        {{"median_ratio", "× median", Align::right, "", "Median over the typical median of all lines", false, 2},
+         [](const G& group) { return value_or_none(group.median_ratio); },
+         [](const G&, const Value& ratio) { return two_digits(std::get<double>(ratio)); }});
     return fields;
 }
 
