@@ -91,7 +91,9 @@ TEST_F(DriverCallsTest, SpanMakesTwoRecordsAndNoOtherExpensiveCall) {
     const auto one_span = [&] { span("forward", stream); };
     EXPECT_EQ(calls_during("cuEventRecord", one_span), 2U);
     EXPECT_EQ(calls_during("cuEventCreate", one_span), 0U);
-    EXPECT_LE(calls_during(nullptr, one_span), 2U * 3U);  // a record and two queries of state at each end
+    // A record and two queries of state at each end. The poller's calls count too, if it comes in between: then again.
+    constexpr std::uint64_t most = 2 * 3;
+    EXPECT_TRUE(eventually([&] { return calls_during(nullptr, one_span) <= most; }));
 }
 
 TEST_F(DriverCallsTest, StreamThatTheProgramMadeProvesItsContext) {
