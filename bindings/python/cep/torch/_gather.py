@@ -82,6 +82,7 @@ class Gather(Handle):
         self._closed = False
         self._recorded_steps = 0
         self._unpolled: Optional[Summary] = None
+        self._exchanged: Optional[tuple[Tensor, list[Tensor]]] = None
         self._rounds: queue.Queue[bool] = queue.Queue(_BACKLOG)
         if group is not None:
             step_listeners(profiler).add(self._on_step)
@@ -143,6 +144,9 @@ class Gather(Handle):
     def _exchange(self) -> None:
         mine = to_tensor(self._measure())
         all_ranks = [torch.empty_like(mine) for _ in self._ranks]
+        # Kept until the next round: gloo's thread lets go of them a little after the wait. If it were the last to do so,
+        # it would need the interpreter, and abort the process where that has ended meanwhile.
+        self._exchanged = mine, all_ranks
         # The group's own method, which nothing wraps: this is no collective of the trainer's, and gets no row.
         self._group.allgather([all_ranks], [mine]).wait()  # type: ignore[union-attr]
         summary = summarize(dict(zip(self._ranks, map(from_tensor, all_ranks))), self._phases)
