@@ -54,27 +54,25 @@ def nested_quotes(page: str) -> list[str]:
     return re.findall("‘[^’]*‘[^’]*’", printed(page))
 
 
+MISTAKES = (
+    (changed_headings, "a heading is printed otherwise"),
+    (swallowed_words, "begins with a macro, write \\& before it"),
+    (beyond_ascii, "a character that groff needs an escape for"),
+    (lost_references, "no section is called so"),
+    (nested_quotes, "a quote within a quote"),
+)
+
+
 def main() -> int:
     if shutil.which("mandoc") is None:
         print("skipped: mandoc is missing")
         return SKIPPED
     failed = [page for page in sys.argv[1:] if has_warnings(page)]
     for page in sys.argv[1:]:
-        for heading in changed_headings(page):
-            print(f"{page}: the heading “{heading}” is printed otherwise")
-            failed.append(page)
-        for text in swallowed_words(page):
-            print(f"{page}: begins with a macro, write \\& before it: {text}")
-            failed.append(page)
-        for text in beyond_ascii(page):
-            print(f"{page}: a character that groff needs an escape for: {text}")
-            failed.append(page)
-        for text in lost_references(page):
-            print(f"{page}: no section is called so: {text}")
-            failed.append(page)
-        for text in nested_quotes(page):
-            print(f"{page}: a quote within a quote: {text}")
-            failed.append(page)
+        for find, mistake in MISTAKES:
+            for text in find(page):
+                print(f"{page}: {mistake}: {text}")
+                failed.append(page)
     print(f"{len(sys.argv) - 1} pages, {len(set(failed))} with warnings")
     return 1 if failed or len(sys.argv) == 1 else 0
 
