@@ -82,13 +82,12 @@ class Gather(Handle):
         self._closed = False
         self._recorded_steps = 0
         self._unpolled: Optional[Summary] = None
-        self._exchanged: Optional[tuple[Tensor, list[Tensor]]] = None
         self._rounds: queue.Queue[bool] = queue.Queue(_BACKLOG)
         if group is not None:
             step_listeners(profiler).add(self._on_step)
             self._thread = threading.Thread(target=self._work, name="cep-gather", daemon=True)
             self._thread.start()
-            atexit.register(_end_at_exit, weakref.ref(self))
+            atexit.register(_end_at_exit, self._thread, weakref.ref(self), weakref.ref(group))
 
     def poll(self) -> Optional[Summary]:
         """The latest summary if poll() has not returned it yet, else None. For trainers that log it on their own
@@ -127,11 +126,6 @@ class Gather(Handle):
         except queue.Full:
             self._closed = True
 
-    def _wait_for_thread(self) -> None:
-        """A thread that is in PyTorch's code while the interpreter ends would abort the process."""
-        self.close()
-        self._thread.join(_EXIT_TIMEOUT_S)
-
     def _work(self) -> None:
         try:
             while self.failure is None and self._rounds.get():
@@ -144,9 +138,6 @@ class Gather(Handle):
     def _exchange(self) -> None:
         mine = to_tensor(self._measure())
         all_ranks = [torch.empty_like(mine) for _ in self._ranks]
-        # Kept until the next round: gloo's thread lets go of them a little after the wait. If it were the last to do so,
-        # it would need the interpreter, and abort the process where that has ended meanwhile.
-        self._exchanged = mine, all_ranks
         # The group's own method, which nothing wraps: this is no collective of the trainer's, and gets no row.
         self._group.allgather([all_ranks], [mine]).wait()  # type: ignore[union-attr]
         summary = summarize(dict(zip(self._ranks, map(from_tensor, all_ranks))), self._phases)
@@ -171,10 +162,22 @@ class Gather(Handle):
             warnings.warn(f"cep: no more live summaries: {why}", RuntimeWarning, stacklevel=2)
 
 
-def _end_at_exit(gather: weakref.ref[Gather]) -> None:
+def _end_at_exit(thread: threading.Thread, gather: weakref.ref[Gather], group: weakref.ref[ProcessGroup]) -> None:
+    """Waits for the background thread, then for gloo's, which let go of the tensors of a round a little after its wait.
+    A thread that needs the interpreter while that ends would abort the process."""
     alive = gather()
     if alive is not None:
-        alive._wait_for_thread()
+        alive.close()
+    thread.join(_EXIT_TIMEOUT_S)
+    own = group()
+    if thread.is_alive() or own is None:
+        return
+    if alive is not None:
+        alive._group = None
+    try:
+        dist.destroy_process_group(own)
+    except Exception:  # the trainer has destroyed all groups; this one's threads end with the last reference
+        pass
 
 
 def _own_group(ranks: Optional[Sequence[int]], timeout_s: float) -> Optional[ProcessGroup]:
