@@ -300,6 +300,31 @@ const tests = {
     );
   },
 
+  async "a text on a bar or beside a row is whole, and in nobody's way"() {
+    for (const width of [390, 620, 800, 1440]) {
+      await withPage(browser, straggler.html, { viewport: { width, height: 844 } }, async (page) => {
+        const faults = await page.evaluate(() => {
+          const box = (element) => element.getBoundingClientRect();
+          const found = [];
+          for (const text of document.querySelectorAll(".track .on")) {
+            const [label, bar] = [box(text), box(text.previousElementSibling)];
+            if (label.width > 0 && (label.left < bar.left || label.right > bar.right)) found.push(text.textContent);
+          }
+          const labels = [...document.querySelectorAll("#timeline svg > text")];
+          for (const [at, one] of labels.entries())
+            for (const other of labels.slice(at + 1)) {
+              const [a, b] = [box(one), box(other)];
+              if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.abs(a.top - b.top) < a.height / 2)
+                found.push(`${one.textContent} | ${other.textContent}`);
+            }
+          return found;
+        });
+        assert.deepEqual(faults, [], `${width} wide`);
+        assert.ok((await page.locator(".track .on:visible").count()) > 0, "some have room");
+      });
+    }
+  },
+
   async "prints the static pictures"() {
     await withPage(browser, straggler.html, {}, async (page) => {
       await page.emulateMedia({ media: "print" });

@@ -560,7 +560,54 @@ def test_a_job_of_one_rank_and_one_step(report, job):
     job.write(0, [span_row(0, 1, "forward", 5.0, START_NS)])
     page = report("job")
     assert page.sections() == SECTIONS
-    assert {"waits", "whatif", "comm", "memory"} <= set(page.empty_sections())
+    assert {"heat", "waits", "whatif", "comm", "memory"} <= set(page.empty_sections())
+    assert 'id="cep-data"' not in page.text, "a heat map of one rank says nothing"
+
+
+def test_one_rank_is_compared_with_nobody(report, simulate):
+    simulate("sim", "--ranks", 1, "--steps", 60)
+    page = report("sim")
+    empty = page.empty_sections()
+    assert empty["heat"].startswith("One rank has no others") and empty["waits"] == "One rank has no others to wait for."
+    for words in ("Line: median rank", "wide band", "What is joined", "others wait", "own work"):
+        assert words not in page.contents["bands"] + page.contents["timeline"] + page.contents["breakdown"], words
+    assert "To keep the file small" not in page.text
+
+
+def test_a_step_span_beside_the_other_phases_is_a_phase(report, job):
+    """As trainers time them: a copy, then the training step, then the metrics."""
+    phases = [("host_to_device", "data", 1.2), ("training_step", "step", 3.6), ("training_metrics", "host", 10.2)]
+    for rank in range(4):
+        rows, now = [], START_NS
+        for step in range(40):
+            for name, kind, ms in phases:
+                rows.append(span_row(rank, step, name, ms, now, kind=kind, depth=0))
+                now += round(ms * 1e6)
+        job.write(rank, rows)
+    page = report("job")
+    assert "training_step: median 3.600\u00a0ms" in page.contents["bands"]
+    assert "whole step: median 15.00\u00a0ms" in page.contents["bands"]
+    assert [name for name, *_ in phases[1:]] == [name for name in ("training_step", "training_metrics") if name in page.contents["timeline"]]
+    assert page.empty_sections()["whatif"].startswith("No communication could be matched"), "not what 0 % of it would replay to"
+
+
+def test_dots_that_lie_together_share_a_name(report, simulate):
+    simulate("sim", "--ranks", 16, "--pp", 4, "--steps", 60, "--stage-weights", "1,1,1.35,1")
+    names = [text.text for text in report("sim").pictures()["waits-map"].iter(f"{SVG}text") if "bad" in text.get("class")]
+    assert names == ["ranks 8–11"]
+
+
+def test_operations_in_one_picture_have_different_colours(report, simulate):
+    simulate("sim", "--ranks", 16, "--pp", 4, "--steps", 60)
+    picture = report("sim").pictures()["comm-fit"]
+    colours = [rect.get("class") for rect in picture.iter(f"{SVG}rect") if rect.get("class").startswith("part")]
+    assert len(colours) == 2 and len(set(colours)) == 2, colours
+
+
+def test_what_gains_nothing_says_so(report, slow_job):
+    values = {label: value for label, _, value in report("sim").tracks("whatif")}
+    assert values["without uneven transfers"] == "no difference", values
+    assert values["without uneven ranks"].startswith("-")
 
 
 def test_rows_without_start_times_steps_and_collectives(report, job):

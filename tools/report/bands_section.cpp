@@ -92,7 +92,9 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
     }
     draw_column_numbers(svg, plot, whole - 30, heat.band_steps.first);
     svg.text("axis", {plot.middle(), whole - 10}, Anchor::middle, "step");
-    std::string caption = "Line: median rank. Band: 10th to 90th percentile of the ranks. Thin line: the slowest rank.";
+    std::string caption;
+    if (view.ranks.size() > 1)
+        caption = "Line: median rank. Band: 10th to 90th percentile of the ranks. Thin line: the slowest rank.";
     if (!verdict.changes.empty()) caption += " Dashed: a lasting change of the job.";
     if (!job.marks.empty()) caption += " Ticks at the top: marks, such as checkpoints.";
     if (heat.bands.size() > count)
@@ -121,8 +123,9 @@ Section bands_section(const JobView& view, const HeatMap& heat, const tool::Job&
     if (heat.band_steps.size() < 2) return Section::without("bands", heading, "There is only one step.");
     return {"bands",
             heading,
-            "A step up that stays is a change of the whole job; a thin line far above its band is one slow rank; a "
-            "wide band means that ranks differ.",
+            view.ranks.size() == 1 ? "A step up that stays is a change of the job."
+                                   : "A step up that stays is a change of the whole job; a thin line far above its "
+                                     "band is one slow rank; a wide band means that ranks differ.",
             {},
             {draw(view, heat, job, verdict)},
             tool::html_notes(describe_events(job, verdict))};

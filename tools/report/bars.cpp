@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "show/html.hpp"
 
@@ -12,16 +13,25 @@ namespace {
 
 using tool::html_text;
 
+/// How wide the bars must be, in pixels, for a text to fit on a part of them: one of the widths of the style sheet, or
+/// 0.
+int least_track_px(std::string_view text, double percent) {
+    constexpr double character_px = 7;
+    const double needed_px = (static_cast<double>(text.size()) + 1) * character_px / percent * 100;
+    for (const int width : {200, 300, 400, 500, 600, 700, 800})
+        if (needed_px <= width) return width;
+    return 0;
+}
+
 std::string part_html(const BarPart& part, double most) {
-    constexpr double room_for_text = 7;  // percent
     const double from = 100 * part.from / most;
     const double width = std::max(100 * (part.to - part.from) / most, 0.15);
     std::string html =
         fmt::format("<rect class=\"part {}\" x=\"{:.2f}%\" width=\"{:.2f}%\" height=\"100%\"><title>{}</title></rect>",
                     part.style, from, width, html_text(part.tip));
-    if (!part.text.empty() && width > room_for_text)
-        html += fmt::format("<text class=\"on {}\" x=\"{:.2f}%\" y=\"65%\" text-anchor=\"middle\">{}</text>",
-                            part.style, from + width / 2, html_text(part.text));
+    if (const int least_px = least_track_px(part.text, width); least_px > 0 && !part.text.empty())
+        html += fmt::format("<text class=\"on {} from{}\" x=\"{:.2f}%\" y=\"65%\" text-anchor=\"middle\">{}</text>",
+                            part.style, least_px, from + width / 2, html_text(part.text));
     return html;
 }
 

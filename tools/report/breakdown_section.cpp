@@ -46,7 +46,7 @@ std::vector<Share> find_shares(const JobView& view, const Ledger& ledger) {
     double steps = 0;
     for (const RankLedger& rank : ledger.ranks) steps += static_cast<double>(rank.steps);
     if (steps == 0 || ledger.empty()) return shares;
-    shares.push_back({"the job", "mean over all ranks", ledger.pieces, steps});
+    shares.push_back({"the job", ledger.ranks.size() > 1 ? "mean over all ranks" : "", ledger.pieces, steps});
     const std::vector<std::size_t> order = order_known(view.slowness_ms);
     const auto add = [&](std::string_view note, std::size_t index) {
         const RankLedger* const rank = ledger.find_rank(view.ranks[index]);
@@ -138,8 +138,9 @@ Section breakdown_section(const JobView& view, const Ledger& ledger) {
     const std::vector<Share> shares = find_shares(view, ledger);
     if (shares.empty()) return Section::without("breakdown", heading, "No rank has a step whose time is known.");
     const std::vector<Part> parts = find_parts(shares);
-    Section section{"breakdown", heading, "All of the time, divided by the steps: of the job", {}, {}, {}};
-    section.look += shares.size() == 1 ? "." : ", and of a few ranks. What one works longer, the others wait.";
+    Section section{"breakdown", heading, "All of the time, divided by the steps", {}, {}, {}};
+    section.look +=
+        shares.size() == 1 ? "." : ": of the job, and of a few ranks. While one works longer, the others wait.";
     section.figures.push_back({draw(shares, parts), ""});
     section.details = part_table(shares, parts).html(0);
     return section;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/units.hpp"
 #include "report/plot.hpp"
@@ -33,6 +34,14 @@ std::vector<const CommModel*> drawn_models(const comm::CommReport& report) {
         if (has_sizes && models.size() < most) models.push_back(&model);
     }
     return models;
+}
+
+/// The shade of its name, or the next one that no other operation of the picture has.
+std::string free_color_of(const CommModel& model, std::set<std::string>& taken) {
+    const std::string name = model.name + model.group_label();
+    std::uint32_t shift = 0;
+    while (!taken.insert(color_of(schema::Kind::comm, name, shift)).second) ++shift;
+    return color_of(schema::Kind::comm, name, shift);
 }
 
 struct Range {
@@ -89,8 +98,9 @@ Figure draw(const std::vector<const CommModel*>& models) {
     svg.rect("frame", plot.left, plot.top, plot.width(), plot.bottom - plot.top);
     svg.text("axis", {plot.left, 18}, Anchor::start, "transfer, without waiting");
     svg.text("axis", {plot.middle(), plot.bottom + 40}, Anchor::middle, "bytes");
+    std::set<std::string> taken;
     for (std::size_t i = 0; i < models.size(); ++i) {
-        const std::string color = color_of(schema::Kind::comm, models[i]->name + models[i]->group_label());
+        const std::string color = free_color_of(*models[i], taken);
         draw_model(svg, *models[i], color, x, y);
         const double at = 40 + 44 * static_cast<double>(i);
         svg.rect("part " + color, plot.right + 16, at, 12, 12);

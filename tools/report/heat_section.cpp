@@ -135,6 +135,8 @@ std::string describe(const Layer& layer, const JobView& view) {
 
 Section heat_section(const JobView& view, const HeatMap& heat) {
     const std::string heading = "Every rank, every step";
+    if (view.ranks.size() == 1)
+        return Section::without("heat", heading, "One rank has no others to differ from; see “Phases over steps”.");
     if (heat.layers.empty() || view.steps.first.empty())
         return Section::without("heat", heading,
                                 view.recorded_steps > 0 && view.steps.first.empty()

@@ -110,11 +110,11 @@ void find_blamed(const tool::Verdict& verdict, JobView& view) {
 
 }  // namespace
 
-std::string color_of(schema::Kind kind, std::string_view name) {
+std::string color_of(schema::Kind kind, std::string_view name, std::uint32_t shift) {
     constexpr std::uint32_t variants = 8;
     std::uint32_t hash = 2166136261;  // FNV-1a
     for (const char one : name) hash = (hash ^ static_cast<unsigned char>(one)) * 16777619;
-    return fmt::format("k-{} v{}", schema::kind_name(kind), (hash >> 16 ^ hash) % variants);
+    return fmt::format("k-{} v{}", schema::kind_name(kind), ((hash >> 16 ^ hash) + shift) % variants);
 }
 
 std::size_t JobView::index_of(std::int64_t rank) const {
@@ -171,7 +171,10 @@ JobView view_job(const tool::Job& job, const tool::Verdict& verdict) {
 
 void use_table(const tool::JobTable& table, JobView& view) {
     if (table.steps.size() < table.all_steps) view.steps = merge_bins(single_bins(table.steps), max_columns);
-    if (view.has_step || table.has_step_spans) return;
+    if (table.has_step_spans) return;
+    if (view.has_step)
+        view.phases.front().kind = schema::Kind::compute;  // spans beside the others are a phase like them
+    view.has_step = false;
     const bool any =
         std::any_of(table.median_step_ms.begin(), table.median_step_ms.end(), [](double ms) { return ms > 0; });
     if (!any) return;

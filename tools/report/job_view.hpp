@@ -19,8 +19,8 @@ inline constexpr std::size_t max_phases = 24;     // with pictures of their own
 inline constexpr std::size_t max_columns = 1000;  // of a heat map
 
 /// The class of what is drawn in the colour of a name: a shade, by the name's hash, of the hue of its kind. So a phase
-/// has the same colour on every page.
-[[nodiscard]] std::string color_of(schema::Kind kind, std::string_view name);
+/// has the same colour on every page. `shift`: to the next shades, where another name has this one.
+[[nodiscard]] std::string color_of(schema::Kind kind, std::string_view name, std::uint32_t shift = 0);
 
 struct PhaseView {
     std::string name;
@@ -73,7 +73,7 @@ struct JobView {
 [[nodiscard]] JobView view_job(const tool::Job& job, const tool::Verdict& verdict);
 
 /// The steps that the table is of, where it is not of all; and a phase for whole steps where no rows say how long they
-/// took, but the table does.
+/// took, but the table does. Step spans that enclose nothing are a phase beside the others.
 void use_table(const tool::JobTable& table, JobView& view);
 
 /// "steps 100 to 120", or one of them.

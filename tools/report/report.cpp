@@ -135,7 +135,7 @@ std::string footer(const std::vector<std::string>& left_out) {
 
 std::vector<std::string> describe_left_out(const PageParts& parts, const PageData& data) {
     std::vector<std::string> left_out;
-    if (data.json.empty())
+    if (data.json.empty() && !parts.heat.layers.empty())
         left_out.emplace_back("the data of pictures that can be enlarged is left out");
     else if (data.left_out > 0)
         left_out.push_back(tool::format_plural(data.left_out, "view") + " of the heat map had no room");
@@ -171,7 +171,8 @@ Report assemble(const PageParts& parts, const std::string& head, const std::stri
 }  // namespace
 
 Report make_report(const ReportInputs& inputs, JobView view) {
-    const HeatMap heat = build_heat(*inputs.job, inputs.table, view);  // which fills in JobView::slowness_ms
+    HeatMap heat = build_heat(*inputs.job, inputs.table, view);  // which fills in JobView::slowness_ms
+    if (view.ranks.size() == 1) heat.layers.clear();             // one rank stands out from nobody
     const PageParts parts{inputs, view, heat};
     const tool::Document document = tool::summary_document(*inputs.job, *inputs.summary, inputs.verdict, {});
     return assemble(parts, head(name_of(*inputs.job) + " · cep report"), body(parts, document));

@@ -150,7 +150,7 @@ class TimelineFinder {
 
     void add_rank(std::size_t rank, std::string why, std::size_t most) {
         if (rank >= view_.ranks.size() || found_.ranks.size() == most || !shown_.insert(rank).second) return;
-        found_.ranks.push_back({rank, std::move(why)});
+        found_.ranks.push_back({rank, view_.ranks.size() == 1 ? "" : std::move(why)});
     }
 
     void find_clocks() {

@@ -18,7 +18,8 @@ using tool::format_duration_ms;
 
 constexpr double first_row = 52;
 constexpr double lane_height = 17;
-constexpr double names_end = 190;  // where the spans begin
+constexpr double names_end = 212;  // where the spans begin
+constexpr double ranks_end = names_end - 78;
 
 std::string name_of_lane(std::size_t lane) {
     if (lane == host_lane) return "host";
@@ -36,12 +37,17 @@ class SpanRows {
         for (const TimelineSpan& span : timeline.spans)
             if (span.step == step && !is_step(view, span)) y_.try_emplace({span.rank, span.lane, span.depth}, 0);
         std::size_t last_rank = timeline.ranks.size();
+        double free_from = 0;  // below the two lines that name a rank
         for (auto& [key, y] : y_) {
-            if (std::get<0>(key) != last_rank) bottom_ += 12;
+            if (std::get<0>(key) != last_rank) {
+                bottom_ = std::max(bottom_, free_from) + 12;
+                free_from = bottom_ + 2 * lane_height;
+            }
             last_rank = std::get<0>(key);
             y = bottom_;
             bottom_ += lane_height;
         }
+        bottom_ = std::max(bottom_, free_from);
     }
 
     [[nodiscard]] double y(const TimelineSpan& span) const { return y_.at({span.rank, span.lane, span.depth}); }
@@ -54,9 +60,9 @@ class SpanRows {
         for (const auto& [key, y] : y_) {
             const auto& [rank, lane, depth] = key;
             if (rank != last_rank) {
-                svg.text("label", {names_end - 66, y + 12}, Anchor::end,
+                svg.text("label", {ranks_end, y + 12}, Anchor::end,
                          fmt::format("rank {}", view.ranks[timeline.ranks[rank].rank]));
-                svg.text("tick", {names_end - 66, y + 26}, Anchor::end, shorten(timeline.ranks[rank].why, 18));
+                svg.text("tick", {ranks_end, y + 26}, Anchor::end, shorten(timeline.ranks[rank].why, 18));
             }
             if (rank != last_rank || lane != last_lane)
                 svg.text("tick", {names_end - 8, y + 12}, Anchor::end, shorten(name_of_lane(lane), 9));
@@ -147,13 +153,11 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
 Section timeline_section(const JobView& view, const Timeline& timeline) {
     const std::string heading = "Inside a step";
     if (!timeline.empty.empty()) return Section::without("timeline", heading, timeline.empty);
-    Section section{
-        "timeline",
-        heading,
-        "What is joined is one collective: its parts end together, and the rank whose part is shortest came last.",
-        {},
-        {},
-        {}};
+    Section section{"timeline", heading, "All spans of a step.", {}, {}, {}};
+    if (!timeline.each_from_zero && std::any_of(timeline.spans.begin(), timeline.spans.end(),
+                                                [](const TimelineSpan& span) { return span.join > 0; }))
+        section.look =
+            "What is joined is one collective: its parts end together, and the rank whose part is shortest came last.";
     for (std::size_t step = 0; step < timeline.steps.size(); ++step)
         if (timeline.steps[step].length_ms > 0) section.figures.push_back(draw(view, timeline, step));
     if (section.figures.empty()) return Section::without("timeline", heading, "None of the chosen steps has rows.");

@@ -30,6 +30,35 @@ Axis axis_of(const std::vector<float>& values, double from, double to, bool has_
             to};
 }
 
+/// Whether names beside two dots would lie on each other.
+bool are_near(Point a, Point b) {
+    return std::abs(a.first - b.first) < 60 && std::abs(a.second - b.second) < 16;
+}
+
+/// Dots that lie close together share a name.
+template <typename Place>
+void name_dots(Svg& svg, const JobView& view, const std::vector<std::size_t>& ranks, Place place) {
+    constexpr std::size_t most = 4;
+    std::vector<std::pair<Point, std::vector<std::int64_t>>> names;
+    for (const std::size_t rank : ranks) {
+        const Point at = place(rank);
+        if (std::isnan(at.first) || std::isnan(at.second)) continue;
+        const auto near =
+            std::find_if(names.begin(), names.end(), [at](const auto& name) { return are_near(name.first, at); });
+        if (near == names.end()) {
+            names.push_back({at, {view.ranks[rank]}});
+        } else {
+            near->second.push_back(view.ranks[rank]);
+            near->first.first = std::max(near->first.first, at.first);
+        }
+    }
+    if (names.size() > most) return;
+    for (auto& [at, numbers] : names) {
+        std::sort(numbers.begin(), numbers.end());
+        svg.text("tick bad", {at.first + 9, at.second + 4}, Anchor::start, tool::format_numbers("rank", numbers, 2));
+    }
+}
+
 Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
     const Plot plot{.left = 90, .right = picture_width - 130, .top = 24, .bottom = 290};
     const Axis x = axis_of(own.by_rank, plot.left, plot.right, false);
@@ -58,10 +87,7 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
         if (!is_blamed.contains(rank)) draw_dot(rank, "dot", 4);
     drawn.clear();
     for (const std::size_t rank : blamed) draw_dot(rank, "dot bad", 5);
-    if (blamed.size() <= 4)  // names of more would lie on each other
-        for (const std::size_t rank : blamed)
-            svg.text("tick bad", {place(rank).first + 9, place(rank).second + 4}, Anchor::start,
-                     fmt::format("rank {}", view.ranks[rank]));
+    name_dots(svg, view, blamed, place);
     return {svg.finish(), "", true};
 }
 
@@ -69,6 +95,11 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
 
 Section waits_section(const JobView& view, const HeatMap& heat) {
     const std::string heading = "Who works, who waits";
+    if (view.ranks.size() < 3)
+        return Section::without("waits", heading,
+                                view.ranks.size() == 1
+                                    ? "One rank has no others to wait for."
+                                    : "Fewer than three ranks are seen at a glance in the table of ranks.");
     const Layer* own = heat.find(0, Measure::own);
     const Layer* wait = heat.find(0, Measure::wait);
     if (own == nullptr || wait == nullptr)
@@ -79,8 +110,6 @@ Section waits_section(const JobView& view, const HeatMap& heat) {
     if (std::all_of(wait->by_rank.begin(), wait->by_rank.end(), [](float ms) { return std::isnan(ms); }))
         return Section::without("waits", heading,
                                 "No collective could be matched between ranks, so that waiting is not known.");
-    if (view.ranks.size() < 3)
-        return Section::without("waits", heading, "Fewer than three ranks are seen at a glance in the table of ranks.");
     return {
         "waits",
         heading,

@@ -26,6 +26,11 @@ struct Loss {
     double ms = 0;  // of a step
 };
 
+/// What a step gains, as far as its text would show it.
+std::string describe_gain(double ms, const Replay& replay) {
+    return std::abs(ms) < 5e-4 * replay.replayed_ms ? "no difference" : format_change_ms(-ms);
+}
+
 /// They sum to the difference.
 std::vector<Loss> losses_of(const Replay& replay) {
     const double all_ms = replay.replayed_ms - replay.ideal_ms;
@@ -55,7 +60,7 @@ std::vector<Bar> waterfall_of(const Replay& replay) {
     for (const Loss& loss : losses_of(replay)) {
         const double next = at - loss.ms;
         add("without " + loss.label, loss.ms >= 0 ? "loss" : "gain", std::min(at, next), std::max(at, next),
-            format_change_ms(-loss.ms));
+            describe_gain(loss.ms, replay));
         at = next;
     }
     add("ideal: all ranks even", "ideal", 0, replay.ideal_ms,
@@ -73,7 +78,7 @@ Figure draw_waterfall(const Replay& replay) {
     return {bars_html(waterfall_of(replay), most_of(replay),
                       "A waterfall: the step as observed, as replayed, what each source of unevenness costs, and the "
                       "step that is left when all are gone."),
-            "Mean step. The sources are evened out one after the other, so that their costs add up."};
+            "Mean of the replayed steps. The sources are evened out one after the other, so that their costs add up."};
 }
 
 Figure draw_causes(const Findings& causes, const Replay& replay) {
@@ -100,6 +105,8 @@ Figure draw_causes(const Findings& causes, const Replay& replay) {
 std::string why_no_replay(const Replay& replay) {
     if (!replay.is_possible)
         return "The steps could not be replayed" + (replay.reason.empty() ? "." : ": " + replay.reason + ".");
+    if (replay.matched == 0)
+        return "No communication could be matched between ranks, so that no row says who waits for whom.";
     if (!replay.holds())
         return fmt::format(
             "The replay does not hold, so that it is not drawn: the replayed steps take {:.1f} % {} time than was "

@@ -44,10 +44,17 @@ bool begins_with_unit(std::string_view text) {
     });
 }
 
-/// Between a number and its unit a line does not break.
+constexpr std::string_view arrow = " → ";
+
+/// Between a number and its unit a line does not break, nor round the arrow from one figure to another.
 std::string with_units_kept(std::string_view text) {
     std::string kept;
     for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text.substr(i).starts_with(arrow)) {
+            kept += "\u00a0→\u00a0";
+            i += arrow.size() - 1;
+            continue;
+        }
         const bool is_between =
             text[i] == ' ' && i > 0 && text[i - 1] >= '0' && text[i - 1] <= '9' && begins_with_unit(text.substr(i + 1));
         if (is_between)
