@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far off `cep estimate` is about DDP's buckets: real trainings with several sizes, each predicted from the others.
+"""How far off `cep estimate` is about DDP's buckets and links: real trainings, each predicted from others.
 
     PYTHONPATH=bindings/python CEP_LIBRARY=build/lib/libcep.so.0 python3 tests/bench/what_if.py --cep build/tools/cep
 
 Two processes over gloo, on a loopback device of their own (a network namespace) whose rate is held. The layers sleep, as a host
-does that waits for its GPU, so that two cores are enough. In a round, a training of each size follows the other. Prints what
-was said of each size from each job of the round beside what was measured, and how much the same size differed between the
-rounds, which no prediction can know. On a machine that has other work, `nice -n -15` in front of it keeps that out of the
+does that waits for its GPU, so that two cores are enough. In a round, a training of each size of buckets follows the other, and
+then those on a link of twice the rate. Prints what was said of each from the jobs of the round beside what was measured, and
+how much the same size differed between the rounds, which no prediction can know. On a machine that has other work, `nice -n -15` in front of it keeps that out of the
 figures. Needs PyTorch, `unshare` and `tc`, and no GPU.
 """
 
@@ -82,27 +82,37 @@ def run_job(folder, bucket_mb, steps):
 
 
 def ask(command, job):
+    """The time of a step; what it would be with other buckets, by size; what it would be on links twice as fast."""
     answer = subprocess.run([command, "estimate", "--json", job / "output"], check=True, stdout=subprocess.PIPE)
     what_if = json.loads(answer.stdout)["what_if"]
     if what_if["reason"]:
         print(f"{job}: {what_if['reason']}")
-    return what_if["step_ms"], {size["megabytes"]: size["step_ms"] for size in what_if["buckets"]}
+    changes = {change["key"]: change["step_ms"] for change in what_if["changes"]}
+    return (what_if["step_ms"], {size["megabytes"]: size["step_ms"] for size in what_if["buckets"]},
+            changes.get("links_2_times"))
 
 
-def print_round(number, sizes, answers):
-    """The errors of the predictions."""
-    measured = {size: step_ms for size, (step_ms, _) in answers.items()}
-    errors = []
-    print(f"\nround {number:<9}" + "".join(f"{size:>10} MiB" for size in sizes))
-    print("measured, ms   " + "".join(f"{measured[size]:>14.1f}" for size in sizes))
+def cell(said, measured):
+    return f"{said:>9.1f} {100 * (said / measured - 1):+5.1f}%"
+
+
+def print_round(number, sizes, answers, fast_ms):
+    """Returns the errors of what was said of buckets, and of links."""
+    measured = {size: answers[size][0] for size in sizes}
+    of_buckets = []
+    print(f"\nround {number:<12}" + "".join(f"{size:>12} MiB" for size in sizes))
+    print("measured, ms      " + "".join(f"{measured[size]:>16.1f}" for size in sizes))
     for now in sizes:
         said = answers[now][1]
         of_others = [size for size in sizes if size != now and said]
-        errors += [said[size] / measured[size] - 1 for size in of_others]
-        print(f"from {now:>3} MiB   " + "".join(
-            f"{said[size]:>7.1f} {100 * (said[size] / measured[size] - 1):+5.1f}%" if size in of_others else " " * 14
-            for size in sizes))
-    return errors
+        of_buckets += [said[size] / measured[size] - 1 for size in of_others]
+        print(f"from {now:>6} MiB   " + "".join(
+            cell(said[size], measured[size]) if size in of_others else " " * 16 for size in sizes))
+    print("links twice as fast" + "".join(f"{fast_ms[size]:>16.1f}" for size in sizes)[1:])
+    of_links = [answers[size][2] / fast_ms[size] - 1 for size in sizes if answers[size][2]]
+    print("from the same size" + "".join(
+        cell(answers[size][2], fast_ms[size]) if answers[size][2] else " " * 16 for size in sizes))
+    return of_buckets, of_links
 
 
 def print_errors(what, errors):
@@ -116,7 +126,7 @@ def main():
     parser.add_argument("--cep", default="cep", help="the command (default: that of the PATH)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=25)
-    parser.add_argument("--rate", default="1600mbit", help="of the loopback device, which both directions share")
+    parser.add_argument("--rate", type=int, default=1600, help="Mbit/s of the loopback device, which both directions share")
     parser.add_argument("--sizes", default="1,5,25,100", help="of buckets, MiB, of those that cep estimate tries")
     parser.add_argument("--keep", type=Path, help="write the jobs into this directory")
     for name in ("--rank", "--size", "--folder", "--in-namespace"):
@@ -126,21 +136,28 @@ def main():
         return train(arguments.folder, int(arguments.rank), 2, float(arguments.size), arguments.steps)
     if arguments.in_namespace is None:
         os.execvp("unshare", ["unshare", "--net", "--map-root-user", sys.executable, *sys.argv, "--in-namespace", "yes"])
-    subprocess.run("ip link set lo up && tc qdisc add dev lo root tbf rate " + arguments.rate +
-                   " burst 256kb latency 100ms", shell=True, check=True)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     sizes = [int(size) for size in arguments.sizes.split(",")]
     folder = arguments.keep or Path(tempfile.mkdtemp())
-    of_predictions, steps_ms = [], {size: [] for size in sizes}
+    of_buckets, of_links, steps_ms = [], [], {size: [] for size in sizes}
     for number in range(arguments.rounds):
         answers = {}
+        for times in (1, 2):
+            subprocess.run(["tc", "qdisc", "replace", "dev", "lo", "root", "tbf", "rate", f"{times * arguments.rate}mbit",
+                            "burst", "256kb", "latency", "100ms"], check=True)
+            for size in sizes:
+                job = folder / f"round_{number}_{size}_{times}"
+                run_job(job, size, arguments.steps)
+                answers[size, times] = ask(arguments.cep, job)
+        errors = print_round(number, sizes, {size: answers[size, 1] for size in sizes},
+                             {size: answers[size, 2][0] for size in sizes})
+        of_buckets += errors[0]
+        of_links += errors[1]
         for size in sizes:
-            job = folder / f"round_{number}_{size}"
-            run_job(job, size, arguments.steps)
-            answers[size] = ask(arguments.cep, job)
-            steps_ms[size].append(answers[size][0])
-        of_predictions += print_round(number, sizes, answers)
+            steps_ms[size].append(answers[size, 1][0])
     print(f"\nload of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print_errors("predictions", of_predictions)
+    print_errors("buckets", of_buckets)
+    print_errors("links", of_links)
     print_errors("the same size in another round",
                  [a / b - 1 for times in steps_ms.values() for a in times for b in times if a is not b])
 

@@ -79,8 +79,8 @@ LAYERS = [MB // 4 + 64 * random.Random(3).randrange(8) * number // 5 for number 
 GRADIENTS = sum(LAYERS)
 
 
-def transfer_ms(size):
-    return 0.4 + size / 1e6 / 1.2
+def transfer_ms(size, links=1):
+    return 0.4 + size / 1e6 / 1.2 / links
 
 
 def buckets_of(megabytes):
@@ -94,8 +94,8 @@ def buckets_of(megabytes):
     return sizes + ([filled] if filled else [])
 
 
-def write_ddp(job, megabytes, seed=0, ranks=2, steps=40):
-    """The mean time of a step."""
+def write_ddp(job, megabytes, seed=0, ranks=2, steps=40, links=1, most_behind_ms=0.0):
+    """The mean time of a step. Backward ends up to `most_behind_ms` after its last bucket."""
     rng = random.Random(seed)
     rows = {rank: [run_row(rank, world_size=ranks)] for rank in range(ranks)}
     at_ms = 10.0
@@ -107,7 +107,7 @@ def write_ddp(job, megabytes, seed=0, ranks=2, steps=40):
         for number, size in enumerate(sizes):
             ready += size
             starts = [at_ms + forward + backward * ready / GRADIENTS for forward, backward in work]
-            link_ms = max(link_ms, *starts) + transfer_ms(size)
+            link_ms = max(link_ms, *starts) + transfer_ms(size, links)
             done.append((number, size, starts, link_ms))
         ends = []
         for rank, (forward, backward) in enumerate(work):
@@ -120,7 +120,7 @@ def write_ddp(job, megabytes, seed=0, ranks=2, steps=40):
                 add("all_reduce", start, end, kind="comm", depth=2, seq=number, bytes=size, group="world",
                     coll=1000 * step + number)
                 free = end
-            end = max(at_ms + forward + backward, done[-1][3])
+            end = max(at_ms + forward + backward, done[-1][3] + rng.uniform(0, most_behind_ms))
             add("backward", at_ms + forward, end)
             add("optimizer", end, end + OPTIMIZER_MS)
             add("training_step", at_ms, end + OPTIMIZER_MS, kind="step", depth=0)
@@ -141,6 +141,16 @@ def test_sizes_of_buckets_are_those_of_jobs_that_have_them(cep, job, tmp_path, n
         assert size["step_ms"] == pytest.approx(truth_ms, rel=0.03), size["megabytes"]
     text = cep("estimate", "job").stdout.decode()
     assert "With DDP buckets of" in text or "no other size of DDP's buckets" in text
+
+
+@pytest.mark.parametrize("now", [5, 25])
+def test_of_backward_that_waits_for_its_last_bucket_only_the_work_grows_with_micro_batches(cep, job, tmp_path, now):
+    step_ms = write_ddp(job, now, most_behind_ms=0.1)
+    _, changes = what_if(cep, "job")
+    assert changes["micro_batches_2_times"]["step_ms"] == pytest.approx(step_ms + FORWARD_MS + BACKWARD_MS, rel=0.05)
+    fast_ms = write_ddp(type(job)(tmp_path / "fast"), now, most_behind_ms=0.1, links=2)
+    # When a bucket that waited for the one before was ready, no row says.
+    assert changes["links_2_times"]["step_ms"] == pytest.approx(fast_ms, rel=0.08)
 
 
 def test_a_job_without_buckets_has_no_table_of_them(cep):

@@ -53,16 +53,25 @@ class Pricer {
         if (!result_.reason.empty()) return std::move(result_);
         if (worlds.empty()) worlds = {ranks_ / 2, 2 * ranks_, 4 * ranks_, 8 * ranks_};
         const auto n = static_cast<double>(ranks_);
+        const std::optional<Buckets> buckets = find_buckets();
         add_changes(worlds);
         price_changes(n);
-        add_micro_batches(n);
-        add_buckets();
+        add_micro_batches(n, buckets);
+        if (buckets) add_buckets(*buckets);
         add_notes();
         return std::move(result_);
     }
 
   private:
     using Factors = std::vector<float>;  // by phase: how many times as long
+
+    /// All-reduces of one name that begin in backward.
+    struct Buckets {
+        std::uint16_t name = 0;
+        double in_step = 0;
+        double busy_ms = 0;      // of a step: any of them was under way on all ranks
+        double backward_ms = 0;  // until the last of them is ready, without waiting for the link
+    };
 
     [[nodiscard]] const NamedPhase& phase_of(std::uint32_t key) const {
         return replay_.rows().names()[replay_.model().keys[key].name];
@@ -152,8 +161,10 @@ class Pricer {
                static_cast<double>(std::max<std::size_t>(1, replay_.graphs().size()));
     }
 
-    void add_micro_batches(double n) {
-        const double more_ms = repeated_ms();
+    void add_micro_batches(double n, const std::optional<Buckets>& buckets) {
+        // Of a backward whose buckets all wait for each other, the replay has some of the waiting for work.
+        const double waiting_ms = buckets ? std::max(0.0, replayed_backward_ms() - buckets->backward_ms) : 0;
+        const double more_ms = repeated_ms() - waiting_ms;
         for (const int times : {2, 4}) {
             Change change{fmt::format("micro_batches_{}_times", times),
                           fmt::format("{} times as many micro-batches", times), n, 0, static_cast<double>(times)};
@@ -161,14 +172,6 @@ class Pricer {
             result_.changes.push_back(std::move(change));
         }
     }
-
-    /// All-reduces of one name that begin in backward.
-    struct Buckets {
-        std::uint16_t name = 0;
-        double in_step = 0;
-        double busy_ms = 0;      // of a step: any of them was under way on all ranks
-        double backward_ms = 0;  // until the last of them is ready, without waiting for the link
-    };
 
     [[nodiscard]] std::optional<Buckets> find_buckets() const {
         constexpr std::size_t most_rows = 1'000'000;
@@ -257,10 +260,8 @@ class Pricer {
         return bytes;
     }
 
-    void add_buckets() {
-        const std::optional<Buckets> found = find_buckets();
-        if (!found) return;
-        const comm::CommModel* const model = transfers_.find_of_all(replay_.rows().names()[found->name].name);
+    void add_buckets(const Buckets& found) {
+        const comm::CommModel* const model = transfers_.find_of_all(replay_.rows().names()[found.name].name);
         if (model == nullptr) return;
         double bytes = 0;
         double fitted_ms = 0;
@@ -275,19 +276,19 @@ class Pricer {
         // What is paid is more than what is typical, and less where spans contain waiting for the bucket before: then
         // the fit's latency is that waiting.
         constexpr double least_paid = 0.9;
-        const double paid = found->busy_ms / (found->in_step * fitted_ms / collectives);
-        const double gradient_bytes = found->in_step * bytes / collectives;
+        const double paid = found.busy_ms / (found.in_step * fitted_ms / collectives);
+        const double gradient_bytes = found.in_step * bytes / collectives;
         result_.latency_is_known = has_latency(*model) && paid >= least_paid;
         if (!result_.latency_is_known)
             result_.notes.emplace_back(
                 "the latency of a bucket is not known: small ones take longer than the table says");
-        const Gradients gradients{gradient_bytes, found->backward_ms, [&](double of_bucket) {
+        const Gradients gradients{gradient_bytes, found.backward_ms, [&](double of_bucket) {
                                       return result_.latency_is_known ? paid * time_of(*model, of_bucket, {})
-                                                                      : found->busy_ms * of_bucket / gradient_bytes;
+                                                                      : found.busy_ms * of_bucket / gradient_bytes;
                                   }};
         result_.buckets = try_bucket_sizes(gradients);
         result_.buckets.push_back(try_bucket_size(gradients, result_.bucket_bytes / 1048576));
-        price_buckets(*found);
+        price_buckets(found);
         result_.buckets.pop_back();
     }
 

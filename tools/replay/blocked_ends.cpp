@@ -10,6 +10,7 @@ namespace {
 
 constexpr double transfer_quantile = 0.1;  // of the lengths of a collective: ranks that come last wait for nobody
 constexpr double same_end = 0.75;          // tolerances between ends of the same kind
+constexpr double same_end_of_span = 1e-3;  // or this much of the span: a host notices that late that it may go on
 
 /// Communication that began inside of a span of another stream.
 struct InnerLaunch {
@@ -31,6 +32,7 @@ class InnerLaunches {
             last_end_ms = std::max(last_end_ms, find_on(begin, pieces_.stream_ends[stream], pieces_.all[outer]));
         }
         behind_ms_ = pieces_.all[outer].end_ms - last_end_ms;
+        within_ms_ = std::max(same_end * tolerance_ms_, same_end_of_span * pieces_.all[outer].own_ms);
         std::stable_sort(found_.begin(), found_.end(), [this](const InnerLaunch& a, const InnerLaunch& b) {
             return pieces_.all[a.piece].start_ms < pieces_.all[b.piece].start_ms;
         });
@@ -39,9 +41,7 @@ class InnerLaunches {
 
     /// How much later than the last of them the span ends that was last asked for.
     [[nodiscard]] double behind_ms() const { return behind_ms_; }
-    [[nodiscard]] bool ends_with_them(double behind_ms) const {
-        return std::abs(behind_ms_ - behind_ms) <= same_end * tolerance_ms_;
-    }
+    [[nodiscard]] bool ends_with_them(double behind_ms) const { return std::abs(behind_ms_ - behind_ms) <= within_ms_; }
 
   private:
     /// Returns when the last of them ends.
@@ -68,6 +68,7 @@ class InnerLaunches {
     const double tolerance_ms_;
     std::vector<InnerLaunch> found_;
     double behind_ms_ = INFINITY;
+    double within_ms_ = 0;
 };
 
 struct SpanEnds {
@@ -209,7 +210,8 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         if (all_there && !launches.ends_with_them(end.behind_ms)) continue;
         const double unknown = std::numeric_limits<double>::quiet_NaN();
         joins.push_back({i, all_there ? own_work_ms(pieces, i, inner, end.launches, tolerance_ms) : unknown,
-                         inner.empty() ? unknown : pieces.all[inner.back().piece].start_ms, end.behind_ms});
+                         inner.empty() ? unknown : pieces.all[inner.back().piece].start_ms,
+                         std::clamp(launches.behind_ms(), 0.0, all_there ? INFINITY : end.behind_ms)});
     }
     if (joins.empty()) return;
     for (const Join& join : joins) {
