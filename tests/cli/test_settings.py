@@ -14,18 +14,21 @@ SETTINGS = {"torch": "2.13.0", "matmul_precision": "highest", "tf32": False, "au
 MS = 10**6
 
 
-def write_job(job, settings_of_rank, *, ranks=2, data_ms=1.0, copy_ms=1.0, steps=40, gap_ms=0.0):
+def write_job(job, settings_of_rank, *, ranks=2, data_ms=1.0, copy_ms=1.0, steps=40, gap_ms=0.0, transfer_ms=0.0):
     """Steps of 100 ms compute, a copy and a wait for data on the host clock."""
     for rank in range(ranks):
         settings = settings_of_rank(rank)
         rows = [run_row(rank, world_size=ranks, **({"meta": {"settings": settings}} if settings is not None else {}))]
         for step in range(steps):
-            at = START_NS + step * round((100 + data_ms + copy_ms + gap_ms) * MS)
+            at = START_NS + step * round((100 + data_ms + copy_ms + gap_ms + transfer_ms) * MS)
             for name, kind, ms in (("data_load", "data", data_ms), ("host_to_device", "data", copy_ms)):
                 rows.append(span_row(rank, step, name, ms, at, kind=kind))
                 at += round(ms * MS)
             at += round(gap_ms * MS)  # the device waits for its host, as the small lag says
             rows.append(span_row(rank, step, "forward", 100.0, at, clock="gpu", lag_ms=0.01, device=0, stream=1))
+            if transfer_ms:
+                rows.append(span_row(rank, step, "all_gather", transfer_ms, at + 100 * MS, kind="comm", clock="gpu", lag_ms=5.0,
+                                     device=0, stream=1, group="world", coll=step))
         job.write(rank, rows)
 
 
@@ -72,6 +75,14 @@ RULES = {
     "persistent_workers": ({"loader_persistent_workers": False}, {"loader_persistent_workers": False, "data_ms": 0.9}),
     "compile": ({"compiled": False, "gap_ms": 1.3}, {"compiled": False, "gap_ms": 0.8}),
     "optimizer": ({"optimizer_fused": False, "gap_ms": 1.3}, {"optimizer_fused": False, "gap_ms": 0.8}),
+    "find_unused_parameters": ({"ddp_find_unused_parameters": True}, {"ddp_find_unused_parameters": False}),
+    "backward_prefetch": ({"fsdp_backward_prefetch": "none", "transfer_ms": 1.2},
+                          {"fsdp_backward_prefetch": "none", "transfer_ms": 0.9}),
+    "attention": ({"attention": "eager"}, {"attention": "sdpa"}),
+    "flash_sdp": ({"flash_sdp": False}, {"flash_sdp": True}),
+    "channels_last": ({"convolutions": "contiguous"}, {"convolutions": "channels_last"}),
+    "channels_last of a CPU": ({"convolutions": "contiguous"}, {"convolutions": "contiguous", "device": "cpu"}),
+    "cudnn_benchmark": ({"convolutions": "channels_last", "cudnn_benchmark": False}, {"cudnn_benchmark": False}),
     "float32_matmul": ({"tf32": False}, {"tf32": False, "autocast": "bfloat16"}),
     "float32_matmul of products": ({"tf32": False, "autocast": "bfloat16", "matmul_dtype": "float32"},
                                    {"tf32": False, "matmul_dtype": "bfloat16"}),
@@ -82,7 +93,7 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_a_setting_is_advised_on_where_it_costs(cep, job, rule):
     for changes, ids in zip(RULES[rule], ([rule.split()[0]], [])):
-        times = {"data_ms": 1.2, "copy_ms": 1.2, "gap_ms": 0.0}
+        times = {"data_ms": 1.2, "copy_ms": 1.2, "gap_ms": 0.0, "transfer_ms": 0.0}
         times.update((key, value) for key, value in changes.items() if key in times)
         settings = {**GOOD, **{key: value for key, value in changes.items() if key not in times}}
         write_job(job, lambda rank, settings=settings: settings, **times)

@@ -52,6 +52,20 @@ constexpr Rule setting_rules[] = {
      "the model is not compiled and the device waits for its host {} of the time: torch.compile"},
     {"optimizer", "optimizer_fused", "false", TimeKind::host_late,
      "the optimizer is not fused and the device waits for its host {} of the time: fused=True"},
+    {"find_unused_parameters",
+     "ddp_find_unused_parameters",
+     "true",
+     {},
+     "find_unused_parameters is on: DDP walks through the graph in each step, needed only where some parameters get no "
+     "gradient"},
+    {"backward_prefetch", "fsdp_backward_prefetch", "none", TimeKind::transfer,
+     "backward_prefetch is off and transfers take {}: BackwardPrefetch.BACKWARD_PRE"},
+    {"attention", "attention", "eager", {}, "attention is eager: attn_implementation='sdpa' or flash attention"},
+    {"flash_sdp",
+     "flash_sdp",
+     "false",
+     {},
+     "flash attention is switched off: torch.backends.cuda.enable_flash_sdp(True)"},
 };
 
 double share_of(const std::vector<TimeLoss>& losses, TimeKind piece) {
@@ -77,6 +91,13 @@ std::optional<std::string> advise_on_matmuls(const JobSettings& settings) {
     return "matmuls run in float32 without TF32: torch.set_float32_matmul_precision('high'), or autocast to bfloat16";
 }
 
+/// Of convolutions, by a device that has a choice.
+std::optional<std::string> advise_on_convolutions(const JobSettings& settings, std::string_view setting,
+                                                  std::string_view value, std::string_view text) {
+    const bool has_choice = !settings.value_of("convolutions").empty() && settings.value_of("device") == "cuda";
+    return has_choice && settings.value_of(setting) == value ? std::optional<std::string>(text) : std::nullopt;
+}
+
 std::optional<double> number_of(const JobSettings& settings, std::string_view name) {
     return parse_number<double>(settings.value_of(name));
 }
@@ -99,6 +120,14 @@ std::vector<SettingAdvice> advise_on(const JobSettings& settings, const std::vec
     };
     for (const Rule& rule : setting_rules) add(rule.id, apply(rule, settings, losses));
     add("float32_matmul", advise_on_matmuls(settings));
+    add("channels_last",
+        advise_on_convolutions(settings, "convolutions", "contiguous",
+                               "convolutions are not channels_last: memory_format=torch.channels_last for "
+                               "model and batch"));
+    add("cudnn_benchmark",
+        advise_on_convolutions(settings, "cudnn_benchmark", "false",
+                               "cudnn.benchmark is off: with shapes that stay the same, it finds faster "
+                               "convolutions"));
     add("threads", advise_on_threads(settings));
     return advice;
 }

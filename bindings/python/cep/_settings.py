@@ -88,12 +88,17 @@ def of_training(model: Any = None, optimizer: Any = None, loader: Any = None) ->
         if first is not None:
             settings["device"] = first.device.type
             settings["parameters"] = str(first.dtype).removeprefix("torch.")
+            filters = next((one for one in model.parameters() if one.dim() == 4 and one.shape[-1] > 1), None)
+            if filters is not None:
+                is_last = filters.is_contiguous(memory_format=sys.modules["torch"].channels_last)
+                settings["convolutions"] = "channels_last" if is_last else "contiguous"
         for name in ("bucket_bytes_cap", "static_graph", "gradient_as_bucket_view", "find_unused_parameters"):
             if hasattr(model, name):
                 settings[f"ddp_{name}"] = getattr(model, name)
         for name in ("sharding_strategy", "backward_prefetch", "forward_prefetch", "limit_all_gathers"):
             if hasattr(model, name):
-                settings[f"fsdp_{name}"] = getattr(getattr(model, name), "name", getattr(model, name))
+                value = getattr(model, name)
+                settings[f"fsdp_{name}"] = "none" if value is None else getattr(value, "name", value)
         inner = getattr(model, "module", model)
         settings["gradient_checkpointing"] = getattr(inner, "is_gradient_checkpointing", None)
         settings["attention"] = getattr(getattr(inner, "config", None), "_attn_implementation", None)

@@ -61,8 +61,17 @@ def test_settings_of_a_sharded_model(files):
         cep.torch.instrument(profiler, model).remove()
     found = settings(files)
     assert (found["fsdp_sharding_strategy"], found["fsdp_forward_prefetch"]) == ("FULL_SHARD", True)
-    assert found["fsdp_limit_all_gathers"] is False and "fsdp_backward_prefetch" not in found
+    assert found["fsdp_limit_all_gathers"] is False and found["fsdp_backward_prefetch"] == "none"
     assert (found["gradient_checkpointing"], found["attention"]) == (True, "sdpa")
+
+
+@pytest.mark.parametrize(("name", "layout"), [("contiguous", torch.contiguous_format), ("channels_last", torch.channels_last)])
+def test_the_memory_format_of_convolutions_is_that_of_their_filters(files, name, layout):
+    point = torch.nn.Conv2d(3, 4, 1)  # has both formats
+    model = torch.nn.Sequential(point, torch.nn.Conv2d(4, 4, 3)).to(memory_format=layout)
+    with cep.Profiler(directory=files.directory) as profiler:
+        cep.torch.instrument(profiler, model).remove()
+    assert settings(files)["convolutions"] == name
 
 
 @pytest.mark.parametrize("autocast", [False, True])
