@@ -52,12 +52,11 @@ class Pricer {
                                          format_percent(std::abs(facts.error)), format_percent(facts.matched));
         if (!result_.reason.empty()) return std::move(result_);
         if (worlds.empty()) worlds = {ranks_ / 2, 2 * ranks_, 4 * ranks_, 8 * ranks_};
-        const auto n = static_cast<double>(ranks_);
-        const std::optional<Buckets> buckets = find_buckets();
+        find_buckets();
         add_changes(worlds);
-        price_changes(n);
-        add_micro_batches(n, buckets);
-        if (buckets) add_buckets(*buckets);
+        add_bucket_sizes();
+        price();
+        add_micro_batches();
         add_notes();
         return std::move(result_);
     }
@@ -71,6 +70,9 @@ class Pricer {
         double in_step = 0;
         double busy_ms = 0;      // of a step: any of them was under way on all ranks
         double backward_ms = 0;  // until the last of them is ready, without waiting for the link
+        double megabytes = 0;
+        const comm::CommModel* model = nullptr;
+        Gradients gradients{};
     };
 
     [[nodiscard]] const NamedPhase& phase_of(std::uint32_t key) const {
@@ -82,16 +84,58 @@ class Pricer {
         for (const NamedPhase& phase : replay_.rows().names()) factors.push_back(static_cast<float>(factor_of(phase)));
         return factors;
     }
+    [[nodiscard]] Factors as_they_were() const {
+        return by_phase([](const NamedPhase&) { return 1; });
+    }
     [[nodiscard]] Factors by_transfer(const Transfers::Growth& growth) const {
-        return by_phase([&](const NamedPhase& phase) {
+        Factors factors = by_phase([&](const NamedPhase& phase) {
             return phase.is_comm() ? transfers_.times_as_long(phase.name, growth) : 1;
         });
+        // Where what looks like latency is waiting for the bucket before.
+        if (buckets_ && !result_.latency_is_known)
+            factors[buckets_->name] = static_cast<float>(growth(*buckets_->model).byte);
+        return factors;
+    }
+
+    /// What ends of backward when buckets share the link is not in the graph: they take no time there, and the end of
+    /// backward what it hides of none of them.
+    [[nodiscard]] Scenario scenario(Factors factors, double exposed_ms) const {
+        if (!buckets_)
+            return {[this, factors = std::move(factors)](const StepGraph& graph, std::span<float> own_ms) {
+                for (std::size_t node = 0; node < own_ms.size(); ++node)
+                    own_ms[node] *= factors[replay_.model().keys[graph.keys[node]].name];
+            }};
+        // The replay may take some of backward for waiting, or the other way round.
+        const double replayed_ms = replayed_backward_ms();
+        const auto own_share = static_cast<float>(std::min(1.0, buckets_->backward_ms / replayed_ms));
+        const double missing_ms = std::max(0.0, buckets_->backward_ms - replayed_ms);
+        return {[=, this, factors = std::move(factors)](const StepGraph& graph, std::span<float> own_ms) {
+            std::vector<std::uint32_t> last(replay_.rows().ranks().size(), no_index);
+            for (std::uint32_t node = 0; node < own_ms.size(); ++node) {
+                const std::uint16_t name = replay_.model().keys[graph.keys[node]].name;
+                own_ms[node] *= name == buckets_->name ? 0 : factors[name];
+                if (!is_backward(phase_of(graph.keys[node]))) continue;
+                own_ms[node] *= own_share;
+                last[graph.ranks[node]] = node;
+            }
+            for (const std::uint32_t node : last)
+                if (node != no_index)
+                    own_ms[node] += static_cast<float>(
+                        missing_ms * factors[replay_.model().keys[graph.keys[node]].name] + exposed_ms);
+        }};
     }
     [[nodiscard]] Scenario scenario(Factors factors) const {
-        return {[this, factors = std::move(factors)](const StepGraph& graph, std::span<float> own_ms) {
-            for (std::size_t node = 0; node < own_ms.size(); ++node)
-                own_ms[node] *= factors[replay_.model().keys[graph.keys[node]].name];
-        }};
+        double exposed_ms = 0;
+        if (buckets_) {
+            Gradients gradients = buckets_->gradients;
+            for (std::size_t i = 0; i < factors.size(); ++i)
+                if (is_backward(replay_.rows().names()[i])) gradients.backward_ms = buckets_->backward_ms * factors[i];
+            gradients.transfer_ms = [this, times = factors[buckets_->name]](double bytes) {
+                return times * buckets_->gradients.transfer_ms(bytes);
+            };
+            exposed_ms = try_bucket_size(gradients, buckets_->megabytes).exposed_ms;
+        }
+        return scenario(std::move(factors), exposed_ms);
     }
 
     /// `work`: of a rank in a step, over what it is now.
@@ -102,8 +146,7 @@ class Pricer {
 
     void add_changes(const std::vector<std::uint64_t>& worlds) {
         const auto n = static_cast<double>(ranks_);
-        const auto all = by_phase([](const NamedPhase&) { return 1; });
-        scenarios_.push_back(scenario(all));
+        scenarios_.push_back(scenario(as_they_were()));
         for (const int percent : {50, 0})
             add(fmt::format("data_{}_percent", percent),
                 percent == 0 ? "data is there at once" : "data takes half as long", n, 1,
@@ -129,13 +172,15 @@ class Pricer {
         add(fmt::format("strong_{}", world), fmt::format("{} ranks share the batch", world), ranks, share, transfers);
     }
 
-    void price_changes(double n) {
+    void price() {
         const std::vector<double> means_ms = replay_.replayer().mean_steps_ms(scenarios_);
         as_it_was_ms_ = means_ms.front();
-        for (std::size_t i = 0; i < result_.changes.size(); ++i) set_step(result_.changes[i], means_ms[i + 1]);
+        std::size_t next = 1;
+        for (Change& change : result_.changes) set_step(change, means_ms[next++]);
+        for (BucketSize& size : result_.buckets) size.step_ms = result_.step_ms + means_ms[next++] - as_it_was_ms_;
         std::erase_if(result_.changes, [&](const Change& change) {
             constexpr double least = 5e-4;
-            return change.ranks == n && std::abs(change.speed - 1) < least;
+            return change.ranks == static_cast<double>(ranks_) && std::abs(change.speed - 1) < least;
         });
     }
 
@@ -161,10 +206,9 @@ class Pricer {
                static_cast<double>(std::max<std::size_t>(1, replay_.graphs().size()));
     }
 
-    void add_micro_batches(double n, const std::optional<Buckets>& buckets) {
-        // Of a backward whose buckets all wait for each other, the replay has some of the waiting for work.
-        const double waiting_ms = buckets ? std::max(0.0, replayed_backward_ms() - buckets->backward_ms) : 0;
-        const double more_ms = repeated_ms() - waiting_ms;
+    void add_micro_batches() {
+        const auto n = static_cast<double>(ranks_);
+        const double more_ms = repeated_ms() + (buckets_ ? buckets_->backward_ms - replayed_backward_ms() : 0);
         for (const int times : {2, 4}) {
             Change change{fmt::format("micro_batches_{}_times", times),
                           fmt::format("{} times as many micro-batches", times), n, 0, static_cast<double>(times)};
@@ -173,7 +217,7 @@ class Pricer {
         }
     }
 
-    [[nodiscard]] std::optional<Buckets> find_buckets() const {
+    [[nodiscard]] std::optional<Buckets> find_in_backward() const {
         constexpr std::size_t most_rows = 1'000'000;
         const std::vector<StepRows> sample = read_sample(replay_.rows(), most_rows, 1);
         std::map<std::uint16_t, std::pair<double, double>> counts;  // by name: rows, and those in backward
@@ -260,8 +304,10 @@ class Pricer {
         return bytes;
     }
 
-    void add_buckets(const Buckets& found) {
-        const comm::CommModel* const model = transfers_.find_of_all(replay_.rows().names()[found.name].name);
+    void find_buckets() {
+        std::optional<Buckets> found = find_in_backward();
+        const comm::CommModel* const model =
+            found ? transfers_.find_of_all(replay_.rows().names()[found->name].name) : nullptr;
         if (model == nullptr) return;
         double bytes = 0;
         double fitted_ms = 0;
@@ -272,50 +318,31 @@ class Pricer {
             bytes += of_size * static_cast<double>(size.point.bytes);
             fitted_ms += of_size * time_of(*model, static_cast<double>(size.point.bytes), {});
         }
-        result_.bucket_bytes = usual_bytes(*model);
         // What is paid is more than what is typical, and less where spans contain waiting for the bucket before: then
         // the fit's latency is that waiting.
         constexpr double least_paid = 0.9;
-        const double paid = found.busy_ms / (found.in_step * fitted_ms / collectives);
-        const double gradient_bytes = found.in_step * bytes / collectives;
+        const double paid = found->busy_ms / (found->in_step * fitted_ms / collectives);
+        const double gradient_bytes = found->in_step * bytes / collectives;
+        result_.bucket_bytes = usual_bytes(*model);
         result_.latency_is_known = has_latency(*model) && paid >= least_paid;
+        found->megabytes = result_.bucket_bytes / 1048576;
+        found->model = model;
+        found->gradients = {gradient_bytes, found->backward_ms,
+                            [model, paid, busy_ms = found->busy_ms, gradient_bytes,
+                             is_known = result_.latency_is_known](double of_bucket) {
+                                return is_known ? paid * time_of(*model, of_bucket, {})
+                                                : busy_ms * of_bucket / gradient_bytes;
+                            }};
+        buckets_ = std::move(found);
+    }
+
+    void add_bucket_sizes() {
+        if (!buckets_) return;
+        result_.buckets = try_bucket_sizes(buckets_->gradients);
+        for (const BucketSize& size : result_.buckets) scenarios_.push_back(scenario(as_they_were(), size.exposed_ms));
         if (!result_.latency_is_known)
             result_.notes.emplace_back(
                 "the latency of a bucket is not known: small ones take longer than the table says");
-        const Gradients gradients{gradient_bytes, found.backward_ms, [&](double of_bucket) {
-                                      return result_.latency_is_known ? paid * time_of(*model, of_bucket, {})
-                                                                      : found.busy_ms * of_bucket / gradient_bytes;
-                                  }};
-        result_.buckets = try_bucket_sizes(gradients);
-        result_.buckets.push_back(try_bucket_size(gradients, result_.bucket_bytes / 1048576));
-        price_buckets(found);
-        result_.buckets.pop_back();
-    }
-
-    /// The buckets take no time, and the end of backward what it hides of none of them. By the last, which is as they
-    /// were, all are corrected.
-    void price_buckets(const Buckets& buckets) {
-        std::vector<Scenario> scenarios;
-        // The replay may take some of backward for waiting, or the other way round.
-        const double replayed_ms = replayed_backward_ms();
-        const auto own_share = static_cast<float>(std::min(1.0, buckets.backward_ms / replayed_ms));
-        const double missing_ms = std::max(0.0, buckets.backward_ms - replayed_ms);
-        for (const BucketSize& size : result_.buckets)
-            scenarios.push_back(
-                {[this, &size, &buckets, own_share, missing_ms](const StepGraph& graph, std::span<float> own_ms) {
-                    std::vector<std::uint32_t> last(replay_.rows().ranks().size(), no_index);
-                    for (std::uint32_t node = 0; node < own_ms.size(); ++node) {
-                        if (replay_.model().keys[graph.keys[node]].name == buckets.name) own_ms[node] = 0;
-                        if (!is_backward(phase_of(graph.keys[node]))) continue;
-                        own_ms[node] *= own_share;
-                        last[graph.ranks[node]] = node;
-                    }
-                    for (const std::uint32_t node : last)
-                        if (node != no_index) own_ms[node] += static_cast<float>(missing_ms + size.exposed_ms);
-                }});
-        const std::vector<double> means_ms = replay_.replayer().mean_steps_ms(scenarios);
-        for (std::size_t i = 0; i < means_ms.size(); ++i)
-            result_.buckets[i].step_ms = result_.step_ms + means_ms[i] - means_ms.back();
     }
 
     void add_notes() {
@@ -329,7 +356,8 @@ class Pricer {
     const JobReplay replay_;
     const std::uint64_t ranks_;
     const Transfers transfers_;
-    std::vector<Scenario> scenarios_;  // the first: as it was; then of each change
+    std::optional<Buckets> buckets_;
+    std::vector<Scenario> scenarios_;  // the first: as it was; then of each change and size
     double as_it_was_ms_ = 0;
     WhatIf result_;
 };
