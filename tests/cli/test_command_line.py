@@ -3,12 +3,16 @@
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
 from conftest import COMMANDS
+
+
+TRACES = pathlib.Path(__file__).resolve().parents[1] / "data" / "traces"
 
 
 # Words.
@@ -58,6 +62,7 @@ def test_what_is_no_number_above_0_is_refused_by_name(cep, command, option, valu
     (["merge", "--memory-mib", "1.5", "x"], "cep merge: --memory-mib: '1.5' is not a whole number from 1 to 1048576"),
     (["completion", "tcsh"], "cep completion: SHELL: 'tcsh' is not one of bash, zsh, fish"),
     (["report", "x", "-o"], "cep report: --output: its value is missing"),
+    (["simulate", "-o", "sim", "--steps", "5", "--steps", "6"], "cep simulate: --steps: given more than once"),
     (["summarize", "--steps", "a:b", "x"], "cep summarize: --steps: 'a' is not a whole number"),
     (["summarize", "--limit", "many", "x"], "cep summarize: --limit: 'many' is not a whole number"),
     (["summarize", "--max-samples", "1.5", "x"], "cep summarize: --max-samples: '1.5' is not a whole number"),
@@ -275,3 +280,32 @@ def test_an_output_file_has_the_format_of_its_name(cep, four_ranks):
         assert cep("comm", "-o", name, "job").stdout == b""
         shown = cep("comm", *([option] if option else []), "job").stdout
         assert (cep.folder / name).read_bytes() == shown
+
+
+@pytest.mark.parametrize("command", ["summarize", "report", "metrics", "trace", "merge"])
+def test_a_command_says_that_a_filter_left_nothing(cep, four_ranks, command):
+    said = cep(command, "-o", "out.json", "--ranks", "99", "job").stderr.decode().splitlines()
+    words = "no rows among those" if command == "merge" else "no spans among the rows"
+    assert f"cep {command}: {words} that were asked for" in said, said
+
+
+@pytest.mark.parametrize("arguments", [
+    ["summarize", "job"], ["compare", "job", "other"], ["check", "job"], ["comm", "job"], ["kernels", "traces"], ["estimate", "job"]])
+def test_reasons_and_advice_are_items_of_lists(cep, four_ranks, simulate, tmp_path, arguments):
+    """They begin with a small letter, unless a name begins them, and end without a full stop."""
+    simulate("other", "--ranks", 4, "--steps", 60, "--record-every", 1)
+    shutil.copytree(TRACES, tmp_path / "traces")
+    text = cep(*arguments).stdout.decode()
+    lists = re.search(r"^(because|next) .*?\n\n", text, re.MULTILINE | re.DOTALL)
+    items = [line[10:] for line in lists[0].splitlines() if line.strip()] if lists else []
+    assert items or arguments[0] not in ("summarize", "compare", "kernels"), text
+    for item in items:
+        assert not item.endswith(".") and not re.match("(The|A|Of|Where|No|Few|Steps|Rank|Copies|Stragglers) ", item), item
+
+
+def test_inputs_that_cannot_be_read_are_listed_alike(cep, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for command in ("summarize", "kernels"):
+        said = cep(command, "missing", "empty", status=3).stderr.decode().splitlines()
+        assert said[0] == f"cep {command}: 2 inputs unreadable" and "  missing: No such file or directory" in said[1:3], said
+        assert any(line.startswith("  empty: no ") for line in said[1:3]) and said[3].startswith(f"cep {command}: no ") and len(said) == 4, said

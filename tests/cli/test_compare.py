@@ -241,7 +241,7 @@ def test_five_steps_have_a_figure_and_a_wide_interval(compare, tmp_path):
     report = compare(a, b)
     low, high = report["step"]["change_interval"]
     assert report["step"]["finding"] == "slower" and low < 1 < high and high - low > 0.1
-    assert "Few steps were recorded: 5 in A, 5 in B." in report["headline"]
+    assert "few steps were recorded: 5 in A, 5 in B" in report["headline"]
 
 
 # ---- medians
@@ -388,7 +388,7 @@ def test_a_slower_phase_is_named_with_its_share(compare, cep, tmp_path):
     assert f"; 95 % interval {100 * low:.1f} % to {100 * high:.1f} %)." in report["headline"]
     text = cep("compare", a, b).stdout.decode()
     headline, because = text.split("\n\n")[:2]
-    assert [*headline.split(), *because.removeprefix("because").split()] == report["headline"].split()
+    assert f"{headline} {'; '.join(line[10:] for line in because.splitlines())}." == report["headline"]
     assert " ~ [" in next(line for line in text.splitlines() if line.startswith("forward"))
 
 
@@ -407,7 +407,7 @@ def test_a_faster_job_is_told_by_how_much_less_it_takes(compare, tmp_path):
 def test_jobs_that_do_not_differ_are_told_so(compare, tmp_path):
     report = compare(*two_jobs(tmp_path, {}))
     assert report["headline"].startswith("The step time did not change significantly: ")
-    assert "No phase changed significantly." in report["headline"]
+    assert "no phase changed significantly" in report["headline"]
 
 
 def test_smaller_changes_than_the_threshold_are_none(compare, cep, tmp_path):
@@ -468,7 +468,7 @@ def test_a_new_straggler_is_named(cep, compare):
     cep("simulate", "-o", "slow", "--seed", 2, "--fault", '{"rank": 5, "phase": "forward", "slowdown": 1.4}', *common)
     report = compare("healthy", "slow")
     assert (report["a"]["stragglers"], report["b"]["stragglers"]) == ([], ["rank 5 in forward"])
-    assert "Stragglers: none in A, rank 5 in forward in B." in report["headline"]
+    assert "stragglers: none in A, rank 5 in forward in B" in report["headline"]
     assert "Stragglers" not in compare("slow", "slow")["headline"]
 
 
@@ -478,7 +478,7 @@ def test_a_new_bound_is_named(cep, compare):
     cep("simulate", "-o", "after", "--seed", 2, "--bandwidth-gb-per-s", 1, *common)
     report = compare("before", "after")
     assert (report["a"]["bound"], report["b"]["bound"]) == ("compute", "comm")
-    assert "The bound changed from compute to comm." in report["headline"]
+    assert "the bound changed from compute to comm" in report["headline"]
 
 
 # ---- inputs and outputs

@@ -117,7 +117,7 @@ def test_compare_begins_with_the_settings_that_differ(cep, job, tmp_path):
     write_job(job, lambda rank: changed)
     text = cep("compare", "before", "job").stdout.decode()
     first = next(line for line in text.splitlines() if line.startswith("because"))
-    assert "Settings that differ: matmul_precision highest → high, tf32 false → not set, NCCL_ALGO not set → Ring." in first
+    assert "settings that differ: matmul_precision highest → high, tf32 false → not set, NCCL_ALGO not set → Ring" in first
     report = json.loads(cep("compare", "--json", "before", "job").stdout)
     assert report["settings_changed"] == [{"name": "matmul_precision", "a": "highest", "b": "high"},
                                           {"name": "tf32", "a": "false", "b": "not set"},

@@ -31,8 +31,8 @@ void say_gaps(const kernels::KernelReport& report) {
     const std::string gaps = kernels::describe_gaps(report);
     if (!gaps.empty()) tool::say("cep kernels: {}\n", gaps);
     const std::vector<std::string>& messages = report.inputs.messages;
-    for (std::size_t i = 0; i < std::min(messages.size(), max_shown); ++i) tool::say("cep kernels: {}\n", messages[i]);
-    if (messages.size() > max_shown) tool::say("cep kernels: … and {} more\n", messages.size() - max_shown);
+    for (std::size_t i = 0; i < std::min(messages.size(), max_shown); ++i) tool::say("  {}\n", messages[i]);
+    if (messages.size() > max_shown) tool::say("  … and {} more\n", messages.size() - max_shown);
     if (report.ranks.empty()) tool::say("cep kernels: no GPU events in any input\n");
 }
 

@@ -47,11 +47,14 @@ Status say_usage(const std::string& command, const std::string& why) {
     return Status::usage;
 }
 
-/// For an option without its value CLI11 says "--output: 1 required TEXT missing".
+/// CLI11 says "--output: 1 required TEXT missing" of an option without its value, and "--output: At Most 1 required but
+/// received 2" of one that is there twice.
 std::string describe_parse_error(const CLI::ParseError& error) {
     const std::string why = error.what();
-    const bool lacks_value = error.get_name() == "ArgumentMismatch" && why.ends_with(" missing");
-    return lacks_value ? why.substr(0, why.find(':')) + ": its value is missing" : why;
+    const std::string option = why.substr(0, why.find(':'));
+    if (error.get_name() != "ArgumentMismatch") return why;
+    if (why.ends_with(" missing")) return option + ": its value is missing";
+    return why.find("At Most 1") != std::string::npos ? option + ": given more than once" : why;
 }
 
 Status say_parse_error(const CLI::App& app, const CLI::ParseError& error) {

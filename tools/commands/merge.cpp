@@ -71,6 +71,7 @@ struct MergeCommand {
         sorter->finish([&](const RowEntry& row, std::string_view text) { writer.take(row, text); });
         writer.finish();
         output.close();
+        if (writer.rows() == 0) say("cep merge: no rows among those that were asked for\n");
         say_written("merge", out, format_plural(writer.rows(), "row"));
         return status;
     }

@@ -37,6 +37,7 @@ struct MetricsCommand {
         const std::size_t threads = input.reading().thread_count();
         const Verdict verdict = judge(job, {peak_flops, threads}).verdict;
         const Summary summary = summarize(job, Grouping{}, threads, &verdict);
+        if (summary.phases.empty()) say_no_spans("metrics");
         write_output(out, job_metrics(job, summary, verdict, max_phases));
         say_written("metrics", out, "figures of " + format_plural(job.coverage.ranks_seen, "rank"));
         return status;

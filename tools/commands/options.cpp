@@ -167,6 +167,10 @@ Status report_status(std::string_view command, const tool::InputCounts& inputs, 
     return status;
 }
 
+void say_no_spans(std::string_view command) {
+    tool::say("cep {}: no spans among the rows that were asked for\n", command);
+}
+
 void say_written(std::string_view command, const std::string& out, const std::string& what) {
     if (out.empty() || out == "-") return;
     std::error_code error;

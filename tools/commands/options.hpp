@@ -95,6 +95,8 @@ struct JobOptions {
                                          const tool::Coverage& coverage, bool strict);
 
 /// Says that an output was written, of which size, and `what` is in it; nothing of standard output.
+/// Where the filters left nothing.
+void say_no_spans(std::string_view command);
 void say_written(std::string_view command, const std::string& out, const std::string& what);
 
 /// Throws UsageError where `path` is one of the inputs, or has the name of a rank file, so that the next command would

@@ -154,6 +154,7 @@ struct ReportCommand {
         if (has_comm(job)) comm = comm::make_report(job, {});
         inputs.comm = comm ? &*comm : nullptr;
         const report::Report report = report::make_report(inputs, std::move(view));
+        if (summary.phases.empty()) say_no_spans("report");
         write_output(out, report.html);
         say_result(report, out, max_bytes);
         return status;

@@ -79,7 +79,7 @@ struct SummarizeCommand {
         const Status status = report_status("summarize", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;
         if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
-        if (summary.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
+        if (summary.phases.empty()) say_no_spans("summarize");
         output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, rendering), rendering);
         for (const FailCondition& condition : conditions)
             if (is_in(condition, *verdict)) {

@@ -96,7 +96,7 @@ struct TraceCommand {
         if (!left_out.empty()) {
             say("cep trace: {}left out {}{}\n", nothing, fmt::join(left_out, "; "), hint);
         } else if (counts.written == 0) {
-            say("cep trace: nothing to show among the rows that were asked for\n");
+            say_no_spans("trace");
         }
     }
 

@@ -302,9 +302,9 @@ tool::Document make_document(Comparison made) {
     document.tables = {piece_table(*comparison), change_table(*comparison)};
     document.csv_table = 1;
     document.notes = make_notes(*comparison);
-    std::string sentences = document.headline;
-    for (const std::string& sentence : document.evidence) sentences += " " + sentence;
-    document.write_json = [comparison, sentences](JsonWriter& json) { write_comparison(json, *comparison, sentences); };
+    document.write_json = [comparison, sentences = document.in_one_text()](JsonWriter& json) {
+        write_comparison(json, *comparison, sentences);
+    };
     return document;
 }
 

@@ -63,7 +63,7 @@ std::string describe_steps_with(const Change& change, const Comparison& comparis
 std::string describe_phase(const Change& change, const Comparison& comparison) {
     const std::string per = comparison.same_work.is_step() ? "" : fmt::format(" for a {}", comparison.same_work.unit);
     const std::string size = change.change ? fmt::format(" ({:+.1f} %{})", 100 * *change.change, per) : "";
-    return fmt::format("{}{}: {} a step{}{}.", change.name, describe_steps_with(change, comparison),
+    return fmt::format("{}{}: {} a step{}{}", change.name, describe_steps_with(change, comparison),
                        describe_means(change), size, describe_share_change(change));
 }
 
@@ -81,9 +81,9 @@ void describe_phases(const Comparison& comparison, std::vector<std::string>& sen
         sentences.push_back(describe_phase(*changed[i], comparison));
     if (changed.size() > max_phases_named)
         sentences.push_back(
-            fmt::format("{} changed by less.", format_plural(changed.size() - max_phases_named, "other phase")));
+            fmt::format("{} changed by less", format_plural(changed.size() - max_phases_named, "other phase")));
     if (changed.empty() && undecided < comparison.phases.size())
-        sentences.emplace_back("No phase changed significantly.");
+        sentences.emplace_back("no phase changed significantly");
 }
 
 std::string list(const std::optional<std::vector<std::string>>& names) {
@@ -95,10 +95,10 @@ std::string list(const std::optional<std::vector<std::string>>& names) {
 
 void describe_verdict_change(const Verdict& a, const Verdict& b, std::vector<std::string>& sentences) {
     if (a.bound != b.bound)
-        sentences.push_back(fmt::format("The bound changed from {} to {}.", bound_name(a.bound), bound_name(b.bound)));
+        sentences.push_back(fmt::format("the bound changed from {} to {}", bound_name(a.bound), bound_name(b.bound)));
     const auto before = name_stragglers(a);
     const auto after = name_stragglers(b);
-    if (before != after) sentences.push_back(fmt::format("Stragglers: {} in A, {} in B.", list(before), list(after)));
+    if (before != after) sentences.push_back(fmt::format("stragglers: {} in A, {} in B", list(before), list(after)));
 }
 
 std::string describe_times(double ratio) {
@@ -184,17 +184,17 @@ void describe_distribution(const Comparison& comparison, std::vector<std::string
     if (!comparison.step || !comparison.step->test) return;
     const PhaseSide& a = comparison.step->a;
     const PhaseSide& b = comparison.step->b;
-    sentences.push_back(fmt::format("The typical step (median) takes {}, the tail (p99) {}.",
+    sentences.push_back(fmt::format("the typical step (median) takes {}, the tail (p99) {}",
                                     format_times_ms(a.median_ms, b.median_ms), format_times_ms(a.p99_ms, b.p99_ms)));
     const LongSteps of_a = find_long_steps(comparison.a.steps, a.median_ms);
     const LongSteps of_b = find_long_steps(comparison.b.steps, b.median_ms);
     if (of_a.added_ms >= worth_saying * a.mean_ms || of_b.added_ms >= worth_saying * b.mean_ms)
-        sentences.push_back(fmt::format("Steps over 1.2 times the typical one: in A {}; in B {}.",
+        sentences.push_back(fmt::format("steps over 1.2 times the typical one: in A {}; in B {}",
                                         describe_long_steps(of_a, comparison.a.steps),
                                         describe_long_steps(of_b, comparison.b.steps)));
     constexpr std::size_t few = 20;
     if (std::min(comparison.a.steps.step.ms.size(), comparison.b.steps.step.ms.size()) < few)
-        sentences.push_back(fmt::format("Few steps were recorded: {} in A, {} in B.", comparison.a.steps.step.ms.size(),
+        sentences.push_back(fmt::format("few steps were recorded: {} in A, {} in B", comparison.a.steps.step.ms.size(),
                                         comparison.b.steps.step.ms.size()));
 }
 
@@ -222,9 +222,8 @@ void describe_pieces(const Comparison& comparison, std::vector<std::string>& sen
     }
     if (text.empty()) return;
     const bool is_step = comparison.same_work.is_step();
-    sentences.push_back(fmt::format("Where the {} a step{} come from: {}.",
-                                    format_change_ms(comparison.step->test->shift_ms), is_step ? "" : " of A's work",
-                                    text));
+    sentences.push_back(fmt::format("the {} a step{} come from: {}", format_change_ms(comparison.step->test->shift_ms),
+                                    is_step ? "" : " of A's work", text));
 }
 
 /// The usual reason of a change, so it comes first.
@@ -235,7 +234,7 @@ void describe_settings(const Comparison& comparison, std::vector<std::string>& s
     for (std::size_t i = 0; i < std::min(most, changes.size()); ++i)
         text += fmt::format("{}{} {} → {}", i == 0 ? "" : ", ", changes[i].name, changes[i].a, changes[i].b);
     if (changes.size() > most) text += fmt::format(" and {} more", changes.size() - most);
-    if (!text.empty()) sentences.push_back(fmt::format("Settings that differ: {}.", text));
+    if (!text.empty()) sentences.push_back(fmt::format("settings that differ: {}", text));
 }
 
 }  // namespace

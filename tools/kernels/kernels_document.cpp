@@ -384,19 +384,14 @@ std::string add_sentences(Document& document, const KernelReport& report) {
     const RankVerdict ranks = judge_ranks(report);
     document.headline = describe_busy(report);
     document.evidence = describe_work(report);
-    std::string all = document.headline;
-    for (const std::string& text : document.evidence) all += " " + text;
+    if (!ranks.stands_out && !ranks.text.empty()) document.evidence.push_back(ranks.text);
     document.next = advise(report);
     if (!ranks.advice.empty()) document.next.insert(document.next.begin(), ranks.advice);
-    if (!ranks.text.empty()) all += " " + ranks.text;
-    for (const std::string& text : document.next) all += " " + text;
     if (ranks.stands_out) {
         document.headline = ranks.text + " " + document.headline;
         document.tone = Tone::warning;
-    } else if (!ranks.text.empty()) {
-        document.evidence.push_back(ranks.text);
     }
-    return all;
+    return document.in_one_text() + " " + fmt::format("{}", fmt::join(document.next, "; "));
 }
 
 }  // namespace
@@ -409,7 +404,7 @@ std::string describe_gaps(const KernelReport& report) {
     };
     if (!report.coverage.missing_ranks.empty()) text = describe_ranks(report.coverage);
     add(inputs.truncated_files, "trace", "cut off");
-    add(inputs.unreadable_files, "input", "not readable");
+    add(inputs.unreadable_files, "input", "unreadable");
     add(inputs.empty_traces, "trace", "without GPU events");
     add(inputs.duplicate_traces, "trace", "left out as duplicate");
     add(inputs.repeated_files, "file", "named more than once");

@@ -41,12 +41,12 @@ std::string describe_classes(const GpuTime& time) {
     std::vector<std::string> shares;
     for (std::size_t i = 0; i < class_names.size(); ++i)
         shares.push_back(fmt::format("{} {}", class_names[i], percent(ratio(time.classes[i].time_ns, all_ns))));
-    return fmt::format("Of the kernels' time, {}.", fmt::join(shares, ", "));
+    return fmt::format("of the kernels' time, {}", fmt::join(shares, ", "));
 }
 
 std::string describe_exposed(const GpuTime& time) {
     if (time.comm_union_ns == 0) return "There was no communication.";
-    return fmt::format("{} of the communication was exposed: no compute ran beside it.",
+    return fmt::format("{} of the communication was exposed: no compute ran beside it",
                        percent(ratio(time.exposed_comm_ns(), time.comm_union_ns)));
 }
 
@@ -60,8 +60,8 @@ std::string describe_lengths(const KernelReport& report) {
     for (const RankTrace& rank : report.ranks) steps += rank.steps.size();
     const std::uint64_t count = report.total.time.all().count;
     const std::string mean = tool::format_duration_ms(mean_kernel_ms(report));
-    if (steps == 0) return fmt::format("{} take {} on average.", tool::format_plural(count, "GPU event"), mean);
-    return fmt::format("{} a step and rank take {} on average.", tool::format_plural(count / steps, "GPU event"), mean);
+    if (steps == 0) return fmt::format("{} take {} on average", tool::format_plural(count, "GPU event"), mean);
+    return fmt::format("{} a step and rank take {} on average", tool::format_plural(count / steps, "GPU event"), mean);
 }
 
 struct TensorCores {
@@ -135,11 +135,10 @@ RankVerdict least_comm(const KernelReport& report, const RankSpread& comm) {
 }
 
 RankVerdict cannot_tell(const KernelReport& report, std::int64_t rank, bool is_longer) {
-    const std::string what = fmt::format("Rank {} has the {}", rank, is_longer ? "most own work" : "least comm");
+    const std::string what = fmt::format("rank {} has the {}", rank, is_longer ? "most own work" : "least comm");
     if (report.compared_steps < 2)
-        return {false, what + ", but one step cannot tell a slow rank from chance.",
-                "trace several steps of all ranks"};
-    return {false, fmt::format("{}, but in {} steps that may be chance.", what, report.compared_steps),
+        return {false, what + ", but one step cannot tell a slow rank from chance", "trace several steps of all ranks"};
+    return {false, fmt::format("{}, but in {} steps that may be chance", what, report.compared_steps),
             "trace more steps to tell a slow rank from chance"};
 }
 
@@ -156,10 +155,10 @@ std::vector<std::string> describe_work(const KernelReport& report) {
                                           describe_lengths(report)};
     const TensorCores cores = find_tensor_cores(report.total.kernels);
     if (cores.matmul_ns > 0)
-        sentences.push_back(fmt::format("{} of matmul's time is in kernels whose names say Tensor Cores.",
+        sentences.push_back(fmt::format("{} of matmul's time is in kernels whose names say Tensor Cores",
                                         percent(ratio(cores.tensor_ns, cores.matmul_ns))));
     if (const std::int64_t pageable_ns = pageable_copies_ns(report.total.kernels); pageable_ns > 0)
-        sentences.push_back(fmt::format("Copies between the device and pageable memory of the host take {}.",
+        sentences.push_back(fmt::format("copies between the device and pageable memory of the host take {}",
                                         tool::format_duration_ms(to_ms(pageable_ns))));
     return sentences;
 }
@@ -175,7 +174,7 @@ RankVerdict judge_ranks(const KernelReport& report) {
     if (is_longer || waits_less)
         return cannot_tell(report, is_longer ? own->longest_rank : comm->shortest_rank, is_longer);
     return {false,
-            fmt::format("No rank stands out: the longest own work (all but comm) is {} above the others' median.",
+            fmt::format("no rank stands out: the longest own work (all but comm) is {} above the others' median",
                         percent(own->excess.value_or(0))),
             ""};
 }

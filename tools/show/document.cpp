@@ -126,6 +126,10 @@ std::string markdown_of(const Document& document, const Rendering& rendering) {
 
 }  // namespace
 
+std::string Document::in_one_text() const {
+    return evidence.empty() ? headline : fmt::format("{} {}.", headline, fmt::join(evidence, "; "));
+}
+
 std::string render(const Document& document, const Rendering& rendering) {
     switch (rendering.format) {
         case Format::json: {

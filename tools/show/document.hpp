@@ -35,7 +35,7 @@ struct Document {
     std::string headline;  // what a tired person must know, in one or two sentences
     Tone tone = Tone::neutral;
     std::string certainty;               // how sure the headline is
-    std::vector<std::string> evidence;   // why the headline says so
+    std::vector<std::string> evidence;   // why the headline says so: items of a list, without a full stop
     std::vector<std::size_t> minor;      // indices into evidence: figures of the job that the headline does not rest on
     std::vector<std::string> next;       // what to do
     std::vector<Fact> facts;             // what the analysis looked at
@@ -46,6 +46,8 @@ struct Document {
     /// Writes the whole document as one JSON object, whose "schema" is published.
     std::function<void(JsonWriter&)> write_json;
 
+    /// The headline and the evidence.
+    [[nodiscard]] std::string in_one_text() const;
     /// Evidence that a page shows apart.
     void add_minor(std::string text) {
         minor.push_back(evidence.size());
