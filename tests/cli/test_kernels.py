@@ -493,6 +493,12 @@ def test_short_kernels_with_gaps_are_bound_by_launches(cep, tmp_path):
     assert "bound by launches" not in advice_on(cep, tmp_path, kernels, gap_us=4, times=1)
 
 
+def test_mostly_idle_gpus_are_the_hosts_first(cep, tmp_path):
+    for gap_us, is_idle in ((11, True), (9, False)):
+        text = advice_on(cep, tmp_path, [(GEMM, 10)] * 50, gap_us=gap_us, times=1)
+        assert ("look first at what the host does between kernels" in text) == is_idle
+
+
 def test_attention_is_a_class_of_its_own(cep, tmp_path):
     text = advice_on(cep, tmp_path, [(FLASH, 70), (GEMM, 20), (SOFTMAX, 10)])
     assert "matmul 20.0 %, attention 70.0 %, comm 0.0 %, memory 0.0 %, other 10.0 %" in text

@@ -5,7 +5,7 @@ import pathlib
 import re
 
 import pytest
-from comparison import summary_of
+from comparison import run_cep, summary_of
 from generator import Maker, sampled
 from rows import MS
 
@@ -196,6 +196,15 @@ def test_a_loss_that_just_is_not_has_none(rule, tmp_path):
     assert rule not in [one["id"] for one in ledger["losses"]]
     (share,) = [one["share"] for one in ledger["pieces"] if one["piece"] == rule]
     assert 0.003 < share < LEAST_SHARE
+
+
+@pytest.mark.parametrize(("mfu", "is_advised_on"), [(None, True), (0.49, True), (0.51, False)])
+def test_compute_is_advised_on_below_half_of_the_peak(tmp_path, mfu, is_advised_on):
+    job = Transfer(MS)
+    if mfu:
+        job.meta = {"peak_flops": 1e15, "flops_per_step": mfu * 1e15 * (STEP_NS + MS) / 1e9}
+    folder = job.make().write(tmp_path / "job")
+    assert (rules_of_page()["compute"][1] in run_cep("summarize", folder).decode()) == is_advised_on
 
 
 def test_the_page_has_every_piece_of_the_ledger(tmp_path):

@@ -102,8 +102,9 @@ void doubt_of_unseen(const Coverage& coverage, Verdict& verdict) {
 
 void doubt(const JudgedJob& judged, Verdict& verdict) {
     if (!judged.table.has_comm)
-        return verdict.abstain("no phase is a collective, so waiting for other ranks is hidden in the other phases",
-                               "time the collectives, as phases of kind comm with group and coll");
+        return verdict.abstain(
+            "no phase is a collective, so waiting for other ranks is hidden in the other phases",
+            "time the collectives: cep.torch.instrument_collectives(prof), or phases of kind comm with group and coll");
     const bool has_much_comm = least_comm_share(judged.table) > little_comm;
     if (verdict.early_end && has_much_comm)
         return verdict.abstain(
