@@ -9,7 +9,7 @@ int main(void) {
     for (int64_t step = 0; step < 100; ++step) {
         cep_step(profiler, step);
         cep_span span = cep_begin(forward, CEP_HOST);
-        for (volatile int work = 0; work < 100000; ++work) continue;
+        for (volatile int work = 0; work < 10000000; ++work) continue;
         cep_end(forward, span, CEP_HOST);
     }
     return cep_close(profiler, 5000) == CEP_OK ? 0 : 1;

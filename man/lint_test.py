@@ -54,12 +54,19 @@ def nested_quotes(page: str) -> list[str]:
     return re.findall("‘[^’]*‘[^’]*’", printed(page))
 
 
+def sentences_without_end(page: str) -> list[str]:
+    """A reference whose full stop was lost: "inherited through fork(2) It accepts"."""
+    text = " ".join(printed(page).split("SEE ALSO")[0].split())
+    return re.findall(r"[\w-]+\(\d\),? (?:It|Its|Each|The|This|These|A|An|If|Where|With) [\w ]{1,20}", text)
+
+
 MISTAKES = (
     (changed_headings, "a heading is printed otherwise"),
     (swallowed_words, "begins with a macro, write \\& before it"),
     (beyond_ascii, "a character that groff needs an escape for"),
     (lost_references, "no section is called so"),
     (nested_quotes, "a quote within a quote"),
+    (sentences_without_end, "a full stop is missing"),
 )
 
 

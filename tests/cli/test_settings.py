@@ -61,6 +61,11 @@ def test_a_rank_with_another_setting_is_named(cep, job):
     assert "threads is 1 on rank 3 and 4 on most" in text and "OMP_NUM_THREADS is 1 on rank 3 and not set on most" in text
 
 
+def test_where_ranks_are_more_than_cores_fewer_threads_are_no_advice(cep, job):
+    write_job(job, lambda rank: {**SETTINGS, "threads": 1, "cores": 2, "ranks_on_host": 4})
+    assert "4 ranks on 2 cores: fewer ranks, or a host with more cores" in cep("summarize", "job").stdout.decode()
+
+
 GOOD = {**SETTINGS, "tf32": True}
 # Rule: what triggers it, and what just does not.
 RULES = {

@@ -52,11 +52,11 @@ void write_losses(JsonWriter& json, const std::vector<TimeLoss>& losses) {
 }
 
 std::string describe_sampling(const SamplingFact& sampling) {
-    return fmt::format("recorded steps take {}, those between them {}, with the time between steps: {}",
+    return fmt::format("a recorded step takes {}, one of those between them {}: {}",
                        format_duration_ms(sampling.recorded_ms), format_duration_ms(sampling.other_ms),
                        sampling.other_ms < sampling.recorded_ms
-                           ? "something falls on recorded steps, and is not multiplied"
-                           : "something falls on steps that are not recorded");
+                           ? "what only recorded steps have counts once, not for each step"
+                           : "something happens in steps that are not recorded");
 }
 
 /// The readings of rows without starts, the one that is taken first.

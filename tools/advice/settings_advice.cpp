@@ -107,8 +107,10 @@ std::optional<std::string> advise_on_threads(const JobSettings& settings) {
     const auto ranks = number_of(settings, "ranks_on_host");
     const auto cores = number_of(settings, "cores");
     if (!threads || !ranks || !cores || *threads * *ranks <= *cores) return std::nullopt;
+    if (*ranks > *cores)
+        return fmt::format("{} ranks on {} cores: fewer ranks, or a host with more cores", *ranks, *cores);
     return fmt::format("{} ranks x {} threads on {} cores: OMP_NUM_THREADS of at most {}", *ranks, *threads, *cores,
-                       std::max(1.0, std::floor(*cores / *ranks)));
+                       std::floor(*cores / *ranks));
 }
 
 }  // namespace

@@ -254,7 +254,7 @@ struct EstimateCommand {
 
 void add_estimate(CLI::App& app, Command& run) {
     add_command<EstimateCommand>(app, run, "estimate",
-                                 "FLOPs, memory, communication and bubble of a training, by formulas");
+                                 "What a training should need, and what other settings would do to a job");
 }
 
 }  // namespace cep::cli

@@ -139,7 +139,7 @@ struct SummarizeCommand {
 }  // namespace
 
 void add_summarize(CLI::App& app, Command& run) {
-    add_command<SummarizeCommand>(app, run, "summarize", "What the job did, and a table of its phases");
+    add_command<SummarizeCommand>(app, run, "summarize", "Who is slow, where the time went, what to do, and a table of phases");
 }
 
 }  // namespace cep::cli

@@ -255,7 +255,7 @@ void add_causes(Document& document, const Verdict& verdict) {
     if (replay.is_possible && replay.row_coverage >= Replay::least_coverage && replay.is_matched() && !replay.holds())
         document.notes.push_back(fmt::format(
             "a replay of the steps from their rows is {}, so {}", describe_error(replay.error),
-            replay.is_usable() ? "what it says that causes cost is approximate" : "the verdict does not use it"));
+            replay.is_usable() ? "what it says of the cost of causes is approximate" : "the verdict does not use it"));
 }
 
 void write_causes(JsonWriter& json, const Verdict& verdict) {
