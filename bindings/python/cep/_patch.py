@@ -11,9 +11,19 @@ from ._handle import Removal
 
 _MISSING = object()
 
-
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Makes the new function from the original, which it is to call with the arguments that it gets."""
+
+
+def _store(owner: Any, name: str, value: Any) -> None:
+    """Sets an attribute, or deletes it."""
+    attributes = vars(owner)
+    if type(attributes) is not dict:  # of a class
+        setattr(owner, name, value) if value is not _MISSING else delattr(owner, name)
+    elif value is _MISSING:
+        del attributes[name]
+    else:
+        attributes[name] = value  # a module of PyTorch's looks at what setattr() sets for long
 
 
 class _Patch:
@@ -26,38 +36,28 @@ class _Patch:
         original: Any = getattr(owner, name) or default
         timed = make(original)
 
-        @functools.wraps(original)
-        def replacement(*args: Any, **kwargs: Any) -> Any:
-            # Somebody may have kept or wrapped this function: once removed, it only calls the original.
+        # Somebody may have kept or wrapped the new function: once removed, it only calls the original.
+        def function(*args: Any, **kwargs: Any) -> Any:
             return original(*args, **kwargs) if self._is_removed else timed(*args, **kwargs)
 
-        replacement.__dict__["_cep_patch"] = self
-        self._replacement: Any = replacement
-        if isinstance(original, types.MethodType) and original is not default:
-            # A bound method again: learning-rate schedulers use its __func__ and __self__.
-            self._replacement = types.MethodType(lambda _, *args, **kwargs: replacement(*args, **kwargs), owner)
-            functools.update_wrapper(self._replacement.__func__, replacement)
+        def method(_: Any, *args: Any, **kwargs: Any) -> Any:
+            return original(*args, **kwargs) if self._is_removed else timed(*args, **kwargs)
+
+        # A bound method again: learning-rate schedulers use its __func__ and __self__.
+        is_bound = isinstance(original, types.MethodType) and original is not default
+        made = functools.wraps(original)(method if is_bound else function)
+        made.__dict__["_cep_patch"] = self
+        self._replacement: Any = types.MethodType(made, owner) if is_bound else made
 
     def put(self) -> None:
         self._is_removed = False
-        attributes = vars(self._owner)
-        if type(attributes) is dict:  # not of a class; a module of PyTorch's looks at what is set for long
-            attributes[self._name] = self._replacement
-        else:
-            setattr(self._owner, self._name, self._replacement)
+        _store(self._owner, self._name, self._replacement)
 
     def remove(self) -> None:
         self._is_removed = True
         patch: Optional[_Patch] = self
         while patch is not None and patch._is_removed and vars(self._owner).get(self._name) is patch._replacement:
-            if patch._before is _MISSING:
-                attributes = vars(self._owner)
-                if type(attributes) is dict:
-                    del attributes[self._name]
-                else:
-                    delattr(self._owner, self._name)
-                return
-            setattr(self._owner, self._name, patch._before)
+            _store(self._owner, self._name, patch._before)
             patch = getattr(patch._before, "_cep_patch", None)
 
 

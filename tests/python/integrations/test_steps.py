@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Phases that one call of a framework begins and another ends."""
 
+from types import SimpleNamespace
+
 import pytest
 
 import cep
 
 pytest.importorskip("torch")
 
-from cep.torch._training_steps import OpenPhase  # noqa: E402  # after the check that there is torch
+from cep.torch._phases import Phase  # noqa: E402  # after the check that there is torch
+from cep.torch._training_steps import TrainingSteps  # noqa: E402
 
 
 @pytest.fixture
@@ -21,28 +24,31 @@ def errors(files):
 
 
 def test_a_phase_that_never_ended_is_marked_when_the_next_begins(files, profiler):
-    phase = OpenPhase(profiler, profiler.region("backward"))
+    phase = Phase(profiler.region("backward"))
     profiler.step(0)
-    phase.begin()
-    phase.begin()
-    phase.end()
+    phase.begin(None)
+    phase.begin(None)
+    phase.end(None)
     profiler.close()
     assert errors(files) == ["NotFinished", None]
 
 
-def test_it_is_marked_too_where_the_next_one_is_not_recorded(files, profiler):
-    phase = OpenPhase(profiler, profiler.region("backward"))
-    profiler.step(0)
-    phase.begin()
+def test_an_action_of_lightning_that_raised_is_marked_at_the_end_of_its_step(files, profiler):
+    actions_type = pytest.importorskip("cep.integrations.lightning", exc_type=ImportError)._Actions
+    lightning_profiler = SimpleNamespace(start=lambda name: None, stop=lambda name: None)
+    module = SimpleNamespace(automatic_optimization=True)
+    trainer = SimpleNamespace(profiler=lightning_profiler, lightning_module=module, training=True, global_step=0)
+    actions = actions_type(TrainingSteps(profiler, 0), trainer, times_forward=True)
+    actions.attach()
+    trainer.profiler.start("[Strategy]Single.batch_to_device")
+    actions.detach()
     profiler.step(1)
-    phase.begin()
-    phase.end()
     profiler.close()
-    assert errors(files) == ["NotFinished"]
+    assert [row.get("error") for row in files.spans("host_to_device")] == ["NotFinished"]
 
 
 def test_an_end_without_a_begin_is_nothing(files, profiler):
     profiler.step(0)
-    OpenPhase(profiler, profiler.region("backward")).end()
+    Phase(profiler.region("backward")).end(None)
     profiler.close()
     assert errors(files) == []

@@ -235,7 +235,7 @@ class AutoTraining:
             return
         self._copies.is_on = False
         self._steps.begin()
-        if self.profiler.recording and len(open_profilers) > 1:
+        if self.profiler._recording and len(open_profilers) > 1:
             self._has_own_profiler()
 
     def _end_step(self) -> None:
@@ -345,11 +345,13 @@ class AutoTraining:
             self._last_loader = None  # its data are for evaluation
             return
         watch.was_called = True
-        self._learn_loader()
+        if self._last_loader is not None:
+            self._learn_loader()
         self._copies.is_on = False
         if self._stepped and not self._has_fetched and self._needed <= self._stepped:
             self._end_step()
-        self._begin_step()
+        if not self._steps.is_under_way:
+            self._begin_step()
         self._has_forward = True
 
     def _begin_replay(self) -> Optional[Any]:
@@ -375,23 +377,25 @@ class AutoTraining:
         return replay
 
     def _before_optimizer(self, optimizer: Optimizer) -> None:
-        if self._steps is not None and get_ident() == self.thread and not _is_capturing():
+        steps = self._steps
+        if steps is not None and not steps.is_under_way and get_ident() == self.thread and not _is_capturing():
             self._begin_step()  # all of the step is in a closure
 
     def _after_optimizer(self, optimizer: Optimizer) -> None:
-        if not _is_capturing():
+        is_capturing = _is_capturing()
+        if not is_capturing:
             self._replays = 0
         if self._steps is None:
             if self.profiler is None:
                 self._begin(optimizer)
             return
-        if get_ident() != self.thread or _is_capturing():
+        if is_capturing or get_ident() != self.thread:
             return
         if id(optimizer) not in self._optimizers:
             self._add_trained_by(optimizer)
         self._stepped.add(id(optimizer))
         self._updates += 1
-        if self.profiler is not None and self.profiler.recording:
+        if self.profiler is not None and self.profiler._recording:
             self._copies.is_on = True  # of a batch that was fetched ahead, as Accelerate does
         if self._updates == _MOST_UPDATES and self._has_fetched:
             self._training_loaders.clear()

@@ -20,7 +20,8 @@ from .._streams import HOST
 from ..torch._backward import Backward, backward_of
 from ..torch._claims import claims_of
 from ..torch._ddp import DDPGradientSync, time_reduction
-from ..torch._training_steps import OpenPhase, TrainingSteps
+from ..torch._phases import Phase
+from ..torch._training_steps import TrainingSteps
 from ._callback import TrainingCallback
 
 
@@ -162,22 +163,27 @@ def _skips_what_it_cannot_call() -> bool:
         return False
 
 
-class _Actions:
+class _Actions(dict[str, Optional[Phase]]):
     """Times actions of Lightning's as phases of a step. Lightning calls its own profiler before and after each action,
-    with the action's name."""
+    with the action's name. Here are the phases of the names that were seen; None: it is none."""
 
     def __init__(self, steps: TrainingSteps, trainer: Any, times_forward: bool) -> None:
+        super().__init__()
         profiler = steps.profiler
         self._steps = steps
         self._trainer = trainer
         self._patches = Patches()
         self._removals: list[Removal] = []
-        load = OpenPhase(profiler, profiler.region("data_load", kind="data", stream=HOST))
-        copy = OpenPhase(profiler, profiler.region("host_to_device", kind="data"))
+        load = Phase(profiler.region("data_load", kind="data", stream=HOST))
+        copy = Phase(profiler.region("host_to_device", kind="data"))
         self._phases = {"train_dataloader_next": load, "batch_to_device": copy}
         if times_forward and trainer.lightning_module.automatic_optimization:
             # With manual optimization, the action contains the backward and the optimizer too.
-            self._phases["training_step"] = OpenPhase(profiler, profiler.region("forward", kind="compute"))
+            self._phases["training_step"] = Phase(profiler.region("forward", kind="compute"))
+
+    def __missing__(self, action_name: str) -> Optional[Phase]:
+        self[action_name] = phase = self._phases.get(action_name.rpartition(".")[2])
+        return phase
 
     @property
     def are_attached(self) -> bool:
@@ -191,29 +197,25 @@ class _Actions:
 
     def detach(self) -> None:
         undo_all(self._removals)
+        for phase in self._phases.values():
+            phase.abandon()  # of an action that raised
 
     def _starting(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def start(action_name: str) -> None:
             original(action_name)
-            phase = self._phase(action_name)
-            if phase is not None:
-                phase.begin()
+            phase = self[action_name]
+            if phase is not None and self._trainer.training:
+                self._steps.begin(self._trainer.global_step)
+                if self._steps.profiler._recording:
+                    phase.begin(None)
 
         return start
 
     def _stopping(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def stop(action_name: str) -> None:
-            phase = self._phase(action_name)
+            phase = self[action_name]
             if phase is not None:
-                phase.end()
+                phase.end(None)
             original(action_name)
 
         return stop
-
-    def _phase(self, action_name: str) -> Optional[OpenPhase]:
-        phase = self._phases.get(action_name.rpartition(".")[2])
-        if phase is None or not self._trainer.training:
-            return None
-        if not self._steps.is_under_way:
-            self._steps.begin(self._trainer.global_step)
-        return phase

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import islice
 from typing import Any, Callable, Iterator, Optional, Protocol
 
 from .._profiler import Profiler
@@ -82,9 +83,7 @@ class Backward:
             self._sync = sync
             sync.watch()
         tensor: Any
-        for count, tensor in enumerate(tensors_in(output)):
-            if count == _TENSOR_LIMIT:
-                return
+        for tensor in (output,) if isinstance(output, torch.Tensor) else islice(tensors_in(output), _TENSOR_LIMIT):
             if not tensor.requires_grad:
                 continue
             if not tensor.is_leaf:
@@ -102,10 +101,10 @@ class Backward:
 
     def is_running(self) -> bool:
         """Whether the engine is running. A forward meanwhile is a recomputation (activation checkpointing)."""
-        if _graph_task() != -1:
-            return True
-        self.abandon()
-        return False
+        if _graph_task() == -1:
+            self.abandon()
+            return False
+        return True
 
     def abandon(self) -> None:
         """Ends a backward whose end was not seen, because the engine raised."""

@@ -131,7 +131,7 @@ def end_done_spans(profiler: Profiler) -> None:
         unended.end_done()
 
 
-class AsyncSpan:
+class AsyncSpan(FutureCallback):
     """An asynchronous collective's span. Make it before the call; then call exactly one of
     end_with_works(), end_with() and fail()."""
 
@@ -193,29 +193,31 @@ class AsyncSpan:
         elif self._side is not None and future.done():
             self._end_on_side_stream(future)
         elif self._side is not None:
-            future.add_done_callback(FutureCallback(self._end_on_callback_stream))
+            self._expect()
+            future.add_done_callback(self)
         else:
             self._future, self._unended = future, unended_spans(self._profiler)
             self._unended.add(self)
-            future.add_done_callback(FutureCallback(self._end_on_host))
+            self._expect()
+            future.add_done_callback(self)
 
     def end_if_done(self) -> None:
         """Ends a span on the host clock, if its future is done."""
         future = self._future
         if future is not None and future.done():
-            self._end_on_host(future)
+            self(future)
 
-    def _end_on_host(self, _: Future[Any]) -> None:
-        """Runs on a thread of the backend, or on one that has waited for the result."""
-        self._end(None)
+    def __call__(self, future: Future[Any]) -> None:
+        """Ends the span, once the future is done. Runs on a thread of the backend, or on one that has waited for the
+        result. The current stream of a thread of the backend waits for the result."""
+        try:
+            span, stream = self._begun.pop()
+        except IndexError:  # it has ended
+            return
+        self._region._end(span, stream if self._side is None else self._profiler._current_stream(), None)
         self._future = None
         if self._unended is not None:
             self._unended.discard(self)
-
-    def _end_on_callback_stream(self, _: Future[Any]) -> None:
-        """Runs on a thread of the backend, whose current stream waits for the result."""
-        span = self._begun.pop()[0]
-        self._region._end(span, self._profiler._current_stream(), None)
 
     def _end_on_side_stream(self, future: Future[Any]) -> None:
         """Such a future holds the events of the running work: its wait() makes only the current stream wait."""

@@ -123,24 +123,6 @@ class DDPReductions:
             if hasattr(registration, "_destroy"):
                 registration._destroy()  # before PyTorch 2.4, its last reference does
 
-    def _all_reduce(self, *args: Any, **kwargs: Any) -> Any:
-        """Takes the place of the operator: calls it, and times it if it reduces a bucket."""
-        self._running += 1
-        try:
-            span = self._begin(args[0][0], args[1])
-            try:
-                with torch._C._AutoDispatchBelowAutograd():  # the dispatcher skips the keys of this function
-                    result = self._operator(*args, **kwargs)
-            except BaseException as error:
-                if span is not None:
-                    span.fail(type(error))
-                raise
-            if span is not None:
-                self._end(span, result[1], list(args[0]))
-            return result
-        finally:
-            self._running -= 1
-
     def _begin(self, tensor: Any, boxed_group: Any) -> Optional[AsyncSpan]:
         """The span of a bucket's reduction. None for other calls: those of Python, whose wrappers time them, and DDP's
         own of the parameters that it has not used."""
@@ -165,15 +147,29 @@ _registered: Callable[[], Optional[DDPReductions]] = lambda: None  # whose funct
 
 
 def _weakly(reductions: DDPReductions, operator: Any) -> Callable[..., Any]:
-    """The function for the dispatcher, which keeps no profiler open."""
+    """The function that takes the place of the operator: calls it, and times it if it reduces a bucket. It keeps no
+    profiler open."""
     reference = weakref.ref(reductions)
+    below_autograd = torch._C._AutoDispatchBelowAutograd  # the dispatcher skips the keys of this function
 
-    def all_reduce(*args: Any, **kwargs: Any) -> Any:
-        found = reference()
+    def all_reduce(tensors: Any, group: Any, *args: Any, **kwargs: Any) -> Any:
+        found, span = reference(), None
         if found is not None:
-            return found._all_reduce(*args, **kwargs)
-        with torch._C._AutoDispatchBelowAutograd():
-            return operator(*args, **kwargs)
+            found._running += 1
+            span = found._begin(tensors[0], group)
+        try:
+            with below_autograd():
+                result = operator(tensors, group, *args, **kwargs)
+            if found is not None and span is not None:
+                found._end(span, result[1], list(tensors))
+            return result
+        except BaseException as error:
+            if span is not None:
+                span.fail(type(error))
+            raise
+        finally:
+            if found is not None:
+                found._running -= 1
 
     return all_reduce
 

@@ -24,12 +24,14 @@ _pending: set[int] = set()  # the callbacks that are not freed, by id()
 class FutureCallback:
     """A function of a future, for which the interpreter's exit waits. Thread-safe."""
 
-    __slots__ = ("_function", "__weakref__")
     used = False
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
-        FutureCallback.used = True
         self._function = function
+        self._expect()
+
+    def _expect(self) -> None:
+        FutureCallback.used = True
         _pending.add(id(self))
 
     def __del__(self) -> None:

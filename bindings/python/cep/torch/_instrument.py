@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from threading import get_ident
-from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._argument_order import profiler_first
@@ -39,20 +37,6 @@ from ._steps import step_listeners
 _is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
 
 
-_CALL = "_wrapped_call_impl"  # the function that is a module's __call__
-
-
-def _is_inside_itself(module: Module) -> bool:
-    """Whether a call of the module is inside another call of it, whose frames are further up the stack."""
-    frame: Optional[FrameType] = sys._getframe(2)
-    calls = 0
-    while frame is not None:
-        if frame.f_code.co_name == _CALL and frame.f_locals.get("self") is module:
-            calls += 1
-        frame = frame.f_back
-    return calls > 1
-
-
 class _ForwardTimer:
     """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""
 
@@ -63,7 +47,6 @@ class _ForwardTimer:
         self._backward = backward
         self._model = model
         self._patches = Patches()
-        self._calls_inside: dict[int, int] = {}  # by thread: open calls of the model inside its timed call
         self.sync: Optional[DDPGradientSync] = None
         self.before: Optional[Callable[[], None]] = None  # called before each forward
         self.peaks: Optional[PhasePeaks] = None
@@ -83,61 +66,47 @@ class _ForwardTimer:
                 return original(*args, **kwargs)
             if self.before is not None:
                 self.before()
-            if not self._recording and not self or not self._begin_safely():
+            phase = self._begin() if self._recording else None
+            if phase is None:
                 return original(*args, **kwargs)
             try:
                 output = original(*args, **kwargs)
             except BaseException as error:
-                self._end_safely(None, type(error))
+                self._end(phase, None, type(error))
                 raise
-            self._end_safely(output, None)
+            self._end(phase, output, None)
             return output
 
         return call
 
-    def _begin_safely(self) -> bool:
+    def _begin(self) -> Optional[Phase]:
+        """The phase that times a call; None for one inside of a call or of a backward, which is part of that."""
         try:
-            return self._begin()
+            thread = get_ident()
+            if self._backward.is_running() or self._forward.is_open(thread) or self._forward_no_grad.is_open(thread):
+                return None
+            phase = self._forward if _is_grad_enabled() else self._forward_no_grad
+            phase.begin(thread)
+            return phase
         except Exception as error:
             note_failure(error)
-            return False
+            return None
 
-    def _end_safely(self, output: Any, error: Optional[type[BaseException]]) -> None:
+    def _end(self, phase: Phase, output: Any, error: Optional[type[BaseException]]) -> None:
         try:
-            self._end(output, error)
-        except Exception as failure:
-            note_failure(failure)
-
-    def _begin(self) -> bool:
-        """Returns whether _end() has to follow."""
-        if self._backward.is_running():
-            return False
-        thread = get_ident()
-        if self and (self._forward.is_open(thread) or self._forward_no_grad.is_open(thread)):
-            if _is_inside_itself(self._model):
-                self._calls_inside[thread] = self._calls_inside.get(thread, 0) + 1
-                return True
-            self.abandon()
-        if not self._recording:
-            return False
-        (self._forward if _is_grad_enabled() else self._forward_no_grad).begin(thread)
-        return True
-
-    def _end(self, output: Any, error: Optional[type[BaseException]]) -> None:
-        thread = get_ident()
-        if thread in self._calls_inside:
-            self._calls_inside[thread] -= 1
-            if self._calls_inside[thread] == 0:
-                del self._calls_inside[thread]
-        elif self._forward.is_open(thread):
-            self._forward.end(thread, error)
+            thread = get_ident()
+            if not phase.is_open(thread):  # abandoned
+                return
+            phase.end(thread, error)
+            if error is not None or phase is not self._forward:
+                return
             if self.peaks is not None:
                 self.peaks.end("forward")
             self._backward.watch(output, self.sync if self.sync is not None and self.sync.is_due() else None)
             if self._profiler is not None:
                 self._note_dtype(output)
-        else:
-            self._forward_no_grad.end(thread, error)
+        except Exception as failure:
+            note_failure(failure)
 
     def _note_dtype(self, output: Any) -> None:
         """After the first forward that is timed."""
@@ -147,11 +116,10 @@ class _ForwardTimer:
             profiler.add_settings({"matmul_dtype": found})
 
     def abandon(self) -> None:
-        """Ends a forward of this thread as not finished: if it is open when the next phase begins, it has raised."""
-        thread = get_ident()
-        self._calls_inside.pop(thread, None)
-        self._forward.end(thread, NotFinished)
-        self._forward_no_grad.end(thread, NotFinished)
+        """Ends a forward of this thread as not finished: an optimizer steps in it."""
+        if self:
+            self._forward.end(get_ident(), NotFinished)
+            self._forward_no_grad.end(get_ident(), NotFinished)
 
 
 class Instrumentation(Removable):

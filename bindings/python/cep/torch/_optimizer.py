@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import sys
 from threading import get_ident
-from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._handle import Removal
@@ -31,9 +30,18 @@ def _unwrapped(optimizer: Optimizer) -> Optimizer:
     return _unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
 
 
-def _is_nested_step(optimizer: Optimizer, hooked: FrameType) -> bool:
+@functools.lru_cache(None)
+def _may_nest(kind: type) -> bool:
+    """Whether a step() of an optimizer's class can call another one, as that of its base class."""
+    return sum("step" in vars(base) for base in kind.__mro__) > 2  # one is Optimizer's own
+
+
+def _is_nested_step(optimizer: Optimizer) -> bool:
     """Whether another step() of the same optimizer called this one, as super().step() in a subclass: PyTorch then runs
-    the hooks for both. ``hooked`` is the frame that runs the hooks; the outer step() has a frame of the same code."""
+    the hooks for both. Two frames up PyTorch runs this hook; the outer step() has a frame of the same code."""
+    if not _may_nest(type(optimizer)):
+        return False
+    hooked = sys._getframe(3)
     frame = hooked.f_back
     for _ in range(_NESTED_FRAMES):
         if frame is None:
@@ -70,31 +78,27 @@ class OptimizerTimer:
         hooked: Any = optimizer
         call_hooks_again(optimizer)
         return [
-            hooked.register_step_pre_hook(Hook(self._begin_hooked)).remove,
-            hooked.register_step_post_hook(Hook(self._end_hooked)).remove,
+            hooked.register_step_pre_hook(Hook(self._begin)).remove,
+            hooked.register_step_post_hook(Hook(self._end)).remove,
         ]
 
-    def _begin(self, has_closure: bool) -> None:
-        if self._phase or self._recording:
-            self._before()
-            self._phase.end(get_ident(), NotFinished)  # of a step() that raised
-            if self._recording and not has_closure:
-                self._phase.begin(get_ident())
-
-    def _end(self) -> None:
-        self._phase.end(get_ident())
-        self._after()
-
-    def _begin_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        if not self._recording and not self._phase or _is_nested_step(optimizer, sys._getframe(2)):
+    def _begin(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        if not self._recording and not self._phase or _is_nested_step(optimizer):
             return None
-        args, kwargs, has_closure = self._with_timed_closure(args, kwargs)
-        self._begin(has_closure)
+        has_closure = False
+        if len(args) > 1 or kwargs:
+            args, kwargs, has_closure = self._with_timed_closure(args, kwargs)
+        self._before()
+        if self._recording and not has_closure:
+            self._phase.begin(get_ident())
+        else:
+            self._phase.end(get_ident(), NotFinished)  # of a step() that raised
         return (args, kwargs) if has_closure else None
 
-    def _end_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._phase and not _is_nested_step(optimizer, sys._getframe(2)):
-            self._end()
+    def _end(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._phase and not _is_nested_step(optimizer):
+            self._phase.end(get_ident())
+            self._after()
 
     def _with_timed_closure(self, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:
         """step()'s arguments, after the optimizer itself, with the closure wrapped, and whether there is one."""
