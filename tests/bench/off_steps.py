@@ -117,14 +117,12 @@ def measure_ddp(folder, device):
         models = {
             "instrument(), ddp_buckets=False": new_ddp(device),
             "instrument(), ddp_buckets=True": new_ddp(device),
-            "instrument_ddp()": new_ddp(device),
             "PyTorch's allreduce_hook, no cep": new_ddp(device),
             "no hook, no cep: what chance adds": plain,
         }
-        whole, buckets, hooked, others, _ = models.values()
+        whole, buckets, others, _ = models.values()
         stack.enter_context(cep.torch.instrument(profiler, whole, None, ddp_buckets=False))
         stack.enter_context(cep.torch.instrument(profiler, buckets, None))
-        cep.torch.instrument_ddp(profiler, hooked)
         others.register_comm_hook(None, allreduce_hook)
         for name, model in models.items():
             bare, added = [], []

@@ -25,7 +25,6 @@ def on_a_stream(profiler: cep.Profiler, stream: torch.cuda.Stream) -> None:
 def wrong(model: torch.nn.Module, optimizer: torch.optim.Optimizer, profiler: cep.Profiler) -> None:
     cep.torch.instrument(profiler, "model", optimizer)  # type: ignore[arg-type]
     cep.torch.instrument(profiler, model, model)  # type: ignore[arg-type]
-    cep.torch.instrument_ddp(profiler, optimizer)  # type: ignore[arg-type]
     cep.torch.instrument_collectives(profiler, names={"dp": "dp"})  # type: ignore[dict-item]
     number: int = cep.torch.to_device(profiler, torch.ones(1), "cpu")  # type: ignore[assignment]
     profiler.region("forward", stream="a stream")  # type: ignore[arg-type]

@@ -134,27 +134,7 @@ class Profiler(ProfilerCalls, Handle):
         config: Optional[Config] = None,
     ) -> None:
         directory = one_directory(output_dir, directory)
-        explicit = {
-            "enable": enable,
-            "directory": directory,
-            "rank": rank,
-            "world_size": world_size,
-            "local_rank": local_rank,
-            "start_step": start_step,
-            "end_step": end_step,
-            "record_every_n_steps": record_every_n_steps,
-            "flush_every_n_steps": flush_every_n_steps,
-            "ranks": ranks,
-            "layout": layout,
-            "max_file_bytes": max_file_bytes,
-            "ring_capacity": ring_capacity,
-            "pool_limit": pool_limit,
-            "backend": backend,
-            "run_id": run_id,
-            "meta": meta,
-            "max_overhead_percent": max_overhead_percent,
-            "capture_range": capture_range,
-        }
+        explicit = {name: value for name, value in locals().items() if name not in ("self", "output_dir", "config")}
         self._open(on_by_default=True, config=config, explicit=explicit)
 
     @classmethod

@@ -20,9 +20,7 @@ def trained(instrumented, **options):
     model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.0005, **options)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     torch.manual_seed(rank)
-    if instrumented and with_hook:
-        cep.torch.instrument_ddp(prof, model)
-    handle = cep.torch.instrument(prof, model, optimizer, collectives=not with_hook) if instrumented else None
+    handle = cep.torch.instrument(prof, model, optimizer) if instrumented else None
     for step in range(4):
         prof.step(step)
         with model.no_sync():
@@ -43,9 +41,8 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize("how", ("with_hook = False", "with_hook = True"), ids=("without a hook", "with a hook"))
-def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files, how):
-    job.run(3, how + DDP)
+def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files):
+    job.run(3, DDP)
     for rank in range(3):
         rows = comm_rows(files, rank)
         assert {row["name"] for row in rows} == {"all_reduce"} and {row["step"] for row in rows} == {0, 2}
@@ -55,9 +52,8 @@ def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files, how
         assert sum(row["bytes"] for row in rows) == 2 * 2 * 4 * (9 * 9 + 9) * 4
 
 
-@pytest.mark.parametrize("how", ("with_hook = False", "with_hook = True"), ids=("without a hook", "with a hook"))
-def test_the_reduction_of_a_bucket_lies_within_the_backward(job, files, how):
-    job.run(2, how + DDP)
+def test_the_reduction_of_a_bucket_lies_within_the_backward(job, files):
+    job.run(2, DDP)
     for rank in range(2):
         backwards = files.spans("backward", rank)
         for row in comm_rows(files, rank):
@@ -171,39 +167,6 @@ dist.destroy_process_group()
 """,
     )
     assert [row["error"] for row in comm_rows(files, 0)] == ["ArithmeticError"]
-
-
-# gloo's threads must have freed the user's callback before the interpreter ends, or torch ends the process.
-def test_a_hook_of_the_users_is_timed_around_and_counted_once(job, files):
-    job.run(
-        2,
-        """
-import threading, weakref
-freed = threading.Event()
-
-class Widened:
-    def __call__(self, future):
-        return future.value()[0].float() / ranks
-
-def half_precision_hook(group, bucket):
-    future = dist.all_reduce(bucket.buffer().half(), async_op=True).get_future()
-    widened = Widened()
-    weakref.finalize(widened, freed.set)
-    return future.then(widened)
-
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
-with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
-    model.register_comm_hook(None, cep.torch.ddp_comm_hook(prof, half_precision_hook, name="fp16_all_reduce"))
-    prof.step(0)
-    model(torch.ones(1, 4)).sum().backward()
-    assert torch.equal(model.module.bias.grad, torch.ones(4))
-    wait_for_ends(prof)
-assert freed.wait(60)
-dist.destroy_process_group()
-""",
-    )
-    (row,) = comm_rows(files, 0)
-    assert (row["name"], row["bytes"], row["group"], row["coll"]) == ("fp16_all_reduce", 80, "world", 0)
 
 
 # A thread that certainly frees a callback of cep's late, as gloo's threads may.

@@ -7,7 +7,7 @@ import functools
 import itertools
 import weakref
 from threading import get_ident, local
-from typing import Any, Callable, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .._binding import timed_function
 from .._profiler import Profiler
@@ -15,26 +15,15 @@ from .._region import Region
 from ..torch._hooks import is_compiling
 from ..torch._pytorch import Optimizer, tensor_bytes, torch
 
-
-class Fetcher(Protocol):
-    """Who is asked about each wait for a DataLoader."""
-
-    is_quiet: bool
-
-    def guarded(self, function: Callable[..., Any]) -> Callable[..., Any]: ...
-
-    def passes(self, iterator: Any) -> bool: ...
-
-    def wants(self, iterator: Any) -> bool: ...
-
-    def fetch(self, get: Callable[[], Any]) -> Any: ...
+if TYPE_CHECKING:
+    from ._auto import AutoTraining
 
 
-def patch_loaders(fetcher: Fetcher) -> None:
-    """Has each wait for a DataLoader go through the fetcher. Each loader gets a number, which its iterators have."""
+def patch_loaders(training: AutoTraining) -> None:
+    """Has each wait for a DataLoader go through the training. Each loader gets a number, which its iterators have."""
     loaders: Any = torch.utils.data.dataloader
     iterate, get_next = loaders.DataLoader.__iter__, loaders._BaseDataLoaderIter.__next__
-    wants = fetcher.guarded(fetcher.wants)
+    wants = training.guarded(training.wants)
     numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
     following = itertools.count()
 
@@ -50,9 +39,9 @@ def patch_loaders(fetcher: Fetcher) -> None:
 
     @functools.wraps(get_next)
     def __next__(self: Any) -> Any:
-        if fetcher.is_quiet and fetcher.passes(self) or not wants(self):
+        if training.is_quiet and training.passes(self) or not wants(self):
             return get_next(self)
-        return fetcher.fetch(functools.partial(get_next, self))
+        return training.fetch(functools.partial(get_next, self))
 
     loaders.DataLoader.__iter__ = __iter__
     loaders._BaseDataLoaderIter.__next__ = __next__
@@ -144,19 +133,7 @@ class _Running(local):
 _running = _Running()
 
 
-class OptimizerWatch(Protocol):
-    """Who is told of the steps of optimizers."""
-
-    is_quiet: bool
-
-    def before_optimizer(self, optimizer: Optimizer) -> None: ...
-
-    def after_optimizer(self, optimizer: Optimizer) -> None: ...
-
-    def counts(self, optimizer: Optimizer) -> bool: ...
-
-
-def watch_optimizer(optimizer: Optimizer, watch: OptimizerWatch) -> None:
+def watch_optimizer(optimizer: Optimizer, watch: AutoTraining) -> None:
     """Tells of each step() of an optimizer. Those of an optimizer that another one calls in its own step() are part of
     that."""
     me = id(optimizer)

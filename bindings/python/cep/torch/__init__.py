@@ -19,7 +19,6 @@ never imports PyTorch.
 | instrument() | forward, backward and optimizer phases through hooks; collectives and memory with them |
 | instrument_optimizers() | optimizer phases alone |
 | instrument_collectives() | a row for each collective of torch.distributed, FSDP's and FSDP2's included |
-| ddp_comm_hook(), instrument_ddp() | a row for each all-reduce of DistributedDataParallel |
 | hook_failures() | how many calls of hooks have failed, and left a row out |
 | record_memory() | the CUDA allocator's state as counters |
 | snapshot_on_oom() | PyTorch's snapshot of its memory, once, when memory runs out |
@@ -37,7 +36,6 @@ from __future__ import annotations
 
 from ._collectives import InstrumentedCollectives, instrument_collectives
 from ._data import iterate, to_device
-from ._ddp import ddp_comm_hook, instrument_ddp
 from ._escalation import Escalation
 from ._gather import Gather, gather
 from ._hooks import hook_failures
@@ -64,12 +62,10 @@ __all__ = [
     "TraceProfiler",
     "TracedTraining",
     "build_profiler",
-    "ddp_comm_hook",
     "gather",
     "hook_failures",
     "instrument",
     "instrument_collectives",
-    "instrument_ddp",
     "instrument_optimizers",
     "iterate",
     "named_straggler",

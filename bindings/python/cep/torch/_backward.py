@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from itertools import islice
-from typing import Any, Callable, Iterator, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional
 
 from .._profiler import Profiler
 from ._comm_span import end_done_spans
@@ -13,6 +13,9 @@ from ._hooks import Hook
 from ._memory import PhasePeaks
 from ._phases import NotFinished, Phase
 from ._pytorch import Tensor, torch
+
+if TYPE_CHECKING:
+    from ._ddp import DDPGradientSync
 
 _DEPTH_LIMIT = 4
 _TENSOR_LIMIT = 64
@@ -40,16 +43,6 @@ def tensors_in(output: object, depth: int = _DEPTH_LIMIT) -> Iterator[Tensor]:
         yield from tensors_in(member, depth - 1)
 
 
-class GradientSync(Protocol):
-    """The span in which a model waits for its gradients' average over ranks."""
-
-    def watch(self) -> None: ...
-
-    def begin(self) -> None: ...
-
-    def end(self, error: Optional[type[BaseException]]) -> None: ...
-
-
 class Backward:
     """Times the backward of the models that share a prefix.
 
@@ -66,13 +59,13 @@ class Backward:
         self._phase = phase
         self.peaks: Optional[PhasePeaks] = None
         self._running = threading.Lock()  # held from the first gradient to the end
-        self._sync: Optional[GradientSync] = None
+        self._sync: Optional[DDPGradientSync] = None
         # The hooks of outputs that are parameters or inputs, by id(). Those of others are freed with their graph.
         self._leaf_hooks: dict[int, Any] = {}
         self._begin_hook, self._queue_last_hook = Hook(self._begin), Hook(self._queue_last)
         self._finish_hook = Hook(self._finish)
 
-    def watch(self, output: object, sync: Optional[GradientSync] = None) -> None:
+    def watch(self, output: object, sync: Optional[DDPGradientSync] = None) -> None:
         """Has the phase begin at the first gradient of a recorded forward's output.
 
         Args:

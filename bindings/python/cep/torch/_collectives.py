@@ -36,7 +36,7 @@ nested = _Nested()
 
 
 class CommRecorder:
-    """Times the collectives of one profiler. Shared by the timed functions and DDP's hook.
+    """Times the collectives of one profiler. Shared by the timed functions and DDP's reductions.
 
     Thread-safe.
     """
@@ -165,7 +165,7 @@ def _device_of(tensors: list[Any], group: Group) -> Optional[int]:
 
 
 def recorder_of(profiler: Profiler) -> CommRecorder:
-    """The only recorder of a profiler: the timed functions and DDP's hook share it, and so count together."""
+    """The only recorder of a profiler: the timed functions and DDP's reductions share it, and so count together."""
     recorder = profiler.__dict__.get("_comm_recorder")
     if recorder is None:
         recorder = profiler.__dict__.setdefault("_comm_recorder", CommRecorder(profiler))
@@ -265,8 +265,8 @@ def instrument_collectives(
     """Times each collective of torch.distributed on recorded steps. On other steps nothing is changed.
 
     That is all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor,
-    all_to_all, all_to_all_single, gather, scatter, barrier, send, recv and batch_isend_irecv. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (for DDP's own
-    all-reduces see instrument()), functional collectives (DTensor, tensor parallelism), compiled calls
+    all_to_all, all_to_all_single, gather, scatter, barrier, send, recv and batch_isend_irecv. This covers the collectives of
+    FSDP and FSDP2. It does not cover calls from C++ (for DDP's own all-reduces see instrument()), functional collectives (DTensor, tensor parallelism), compiled calls
     (torch.compile), coalesced calls, and isend and irecv outside a batch.
 
     A row is named after the operation (``all_gather`` for all_gather_into_tensor too), is of kind ``comm``, and has

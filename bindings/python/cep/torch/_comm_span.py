@@ -186,8 +186,7 @@ class AsyncSpan(FutureCallback):
             kept_tensors.keep(work, tensors, self._side)
 
     def end_with(self, future: Optional[Future[Any]]) -> None:
-        """Ends the span when the future's value is ready. Never waits for it on the host. For the futures of DDP's
-        communication hooks, whose buckets stay allocated, and of other backends than NCCL."""
+        """Ends the span when the future's value is ready. Never waits for it on the host. For other backends than NCCL."""
         if future is None:
             self.fail(Unmeasured)
         elif self._side is not None and future.done():

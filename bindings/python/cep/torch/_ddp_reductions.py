@@ -159,7 +159,7 @@ def _weakly(reductions: DDPReductions, operator: Any) -> Callable[..., Any]:
             span = found._begin(tensors[0], group)
         try:
             with below_autograd():
-                result = operator(tensors, group, *args, **kwargs)
+                result = (operator if found is None else found._operator)(tensors, group, *args, **kwargs)
             if found is not None and span is not None:
                 found._end(span, result[1], list(tensors))
             return result

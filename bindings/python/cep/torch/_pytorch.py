@@ -25,18 +25,17 @@ dist: Any = importlib.import_module("torch.distributed")
 if TYPE_CHECKING:
     from torch import Tensor
     from torch import device as Device
-    from torch._C._distributed_c10d import GradBucket, ProcessGroup
+    from torch._C._distributed_c10d import ProcessGroup
     from torch.futures import Future
     from torch.nn import Module
     from torch.optim import Optimizer
 else:
-    Tensor = Device = GradBucket = ProcessGroup = Module = Optimizer = Any
+    Tensor = Device = ProcessGroup = Module = Optimizer = Any
     Future = list  # takes a parameter in brackets, as the real one does
 
 __all__ = [
     "Device",
     "Future",
-    "GradBucket",
     "Module",
     "Optimizer",
     "ProcessGroup",
