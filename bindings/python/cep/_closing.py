@@ -7,14 +7,11 @@ import os
 import sys
 import weakref
 from ctypes import c_void_p
-from typing import TYPE_CHECKING
+from typing import Any
 
 from . import _ffi
 from ._attributes import INT64_MAX
 from ._errors import EINVAL, OptionError
-
-if TYPE_CHECKING:
-    from ._profiler import Profiler
 
 CLOSE_TIMEOUT_S = 5.0
 
@@ -43,7 +40,7 @@ def close_at_end_of_worker(handle: c_void_p, recording: list[bool]) -> None:
         util.Finalize(None, close_handle, (handle, recording), exitpriority=0)
 
 
-open_profilers: weakref.WeakSet[Profiler] = weakref.WeakSet()
+open_profilers: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:

@@ -27,7 +27,7 @@ class ProfilerCalls:
     _recording: list[bool]  # not empty while recording; every region reads this very list
     _regions: dict[str, Any]  # by name: those without a stream of their own
     _make_region: Callable[..., Any]
-    _tell_late_step: Callable[[], None]
+    _move_early: Callable[[bool], None]
 
     def _attach(self, handle: int, recording: Any, regions: Any, on_host: bool, sampling: tuple[int, ...]) -> None:
         self._pointer = c_void_p(handle)
@@ -66,6 +66,7 @@ class ProfilerCalls:
 
     def step(self, step: Optional[int] = None) -> None:
         """Begins a step of the trainer. It decides whether what follows is recorded; before the first call nothing is."""
+        is_first = self._step < 0
         self._step = number = self._step + 1 if step is None else whole_number("step", step, 0)
         was_recording, rule = bool(self._recording), self._sampling_rule
         # Most steps of a job change nothing for libcep.
@@ -76,6 +77,8 @@ class ProfilerCalls:
                 self._stream_source = _streams.current_stream_source()
         if self._on_step is not None and (was_recording or self._wants_steps or self._recording):
             self._on_step()
+        if is_first:
+            self._move_early(step is not None)
 
     def _set_library_step(self) -> None:
         self._library_step = self._step
@@ -120,7 +123,7 @@ class ProfilerCalls:
 
 class RegionCalls:
     __slots__ = ("name", "_profiler", "_handle", "_stream", "_attributes", "_struct", "_keeps_lock", "_recording", "_open",
-                 "_next", "_is_early")  # fmt: skip
+                 "_next")  # fmt: skip
 
     def __init__(
         self, profiler: Any, name: str, handle: Optional[int], stream: Optional[int], attributes: Optional[Attributes]
@@ -133,17 +136,17 @@ class RegionCalls:
         # The open `with` blocks by thread. While any is open, unrecorded ones are entered too: every exit finds its own.
         self._open: dict[int, list[tuple[Any, int]]] = {}
         self._next: Optional[RegionCalls] = None  # of the same name on another stream
-        self._is_early = False  # it was entered before the profiler's first step
 
     def __enter__(self) -> Any:
-        was_early, self._is_early = self._is_early, self._profiler._step < 0
-        if was_early and not self._is_early:
-            self._profiler._tell_late_step()
+        if self._profiler._step < 0:
+            self._profiler._enter_early(self)
         if self._recording or self._open:
             self._open.setdefault(get_ident(), []).append(self._begin())
         return self
 
     def __exit__(self, error: Optional[type[BaseException]], value: Any, traceback: Any) -> None:
+        if self._profiler._step < 0:
+            self._profiler._leave_early()
         blocks = self._open.get(get_ident())
         if blocks:
             block = blocks.pop()

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Iterable, Iterator, Optional, TypeVar
+from typing import Any, Generic, Iterable, Iterator, Optional, TypeVar
 
 from ._region import Region
-
-if TYPE_CHECKING:
-    from ._profiler import Profiler
 
 Item = TypeVar("Item")
 
@@ -17,7 +14,7 @@ class TimedIterable(Generic[Item]):
     """What Profiler.iterate() returns. Can be iterated as often as the loader, and has a length if the loader has."""
 
     def __init__(
-        self, profiler: Profiler, region: Region, iterable: Iterable[Item], first_step: Optional[int]
+        self, profiler: Any, region: Region, iterable: Iterable[Item], first_step: Optional[int]
     ) -> None:
         self._profiler = profiler
         self._region = region

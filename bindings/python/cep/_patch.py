@@ -45,7 +45,7 @@ class _Patch:
 
         # A bound method again: learning-rate schedulers use its __func__ and __self__.
         is_bound = isinstance(original, types.MethodType) and original is not default
-        made = functools.wraps(original)(method if is_bound else function)
+        made: Any = functools.wraps(original)(method if is_bound else function)
         made.__dict__["_cep_patch"] = self
         self._replacement: Any = types.MethodType(made, owner) if is_bound else made
 

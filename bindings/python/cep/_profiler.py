@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 import weakref
 from ctypes import byref, c_void_p
@@ -13,11 +14,11 @@ from . import _ffi, _settings, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, name_bytes, whole_number
 from ._binding import ProfilerCalls
 from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, open_profilers
+from ._early import EarlySpans
 from ._errors import EINVAL, ETIMEDOUT, error_for
 from ._handle import Handle, Removal, undo_all
 from ._iterate import TimedIterable
 from ._launcher import rank_and_size, rank_in_job, run_under_cep_run
-from ._messages import tell_mistake
 from ._options import Config, PathText, kind_number, one_directory, options_struct, rank_file
 from ._region import Region
 from ._sampling import Sampling
@@ -161,7 +162,9 @@ class Profiler(ProfilerCalls, Handle):
             )
             on_host = options.backend == _ffi.BACKENDS["host"]
             self._added_settings: Optional[dict[str, Any]] = {} if _takes_settings(options) else None
+        self._has_unwritten_settings = False
         self._native_regions: dict[str, Optional[int]] = {}
+        self._early = EarlySpans()
         self._attach(self._handle.value or 0, [], {}, on_host, self._sampling)
         self._at_close: list[Removal] = []  # called once the profiler is closed, the last one first
         self._enabled = self._has_file = bool(_ffi.enabled(self._handle))
@@ -205,6 +208,8 @@ class Profiler(ProfilerCalls, Handle):
             Error: Rows could not be written.
         """
         timeout_ms = milliseconds(timeout)
+        with contextlib.suppress(Exception):  # a setting is not worth a failure
+            self.add_settings({})
         self._finalizer.detach()
         self._enabled = False
         self._recording.clear()
@@ -272,11 +277,17 @@ class Profiler(ProfilerCalls, Handle):
         Raises:
             Error: With those that are there already they would take more than 65536 bytes. None is added.
         """
+        self._note_settings(settings)
+        if self._has_unwritten_settings and self._enabled:
+            self._has_unwritten_settings = False
+            self.set_meta({"settings": {**_settings.read(), **(self._added_settings or {})}})
+
+    def _note_settings(self, settings: Mapping[str, Any]) -> None:
+        """Adds settings to the run row that add_settings() writes next, or close()."""
         added = self._added_settings
-        if not self._enabled or added is None or all(added.get(name) == value for name, value in settings.items()):
-            return
-        added.update(settings)
-        self.set_meta({"settings": {**_settings.read(), **added}})
+        if added is not None and any(added.get(name) != value for name, value in settings.items()):
+            added.update(settings)
+            self._has_unwritten_settings = True
 
     def set_meta(self, meta: Optional[Meta] = None, **facts: Any) -> None:
         """Adds facts about this rank to its ``run`` row.
@@ -317,15 +328,18 @@ class Profiler(ProfilerCalls, Handle):
         """Whether what begins now is recorded: the current step is sampled, and the profiler is on."""
         return bool(self._recording)
 
-    def _tell_late_step(self) -> None:
-        """Of a phase that was entered before the first step, and again in it."""
+    def _enter_early(self, region: Region) -> None:
+        """Before the first step."""
         if self._enabled:
-            tell_mistake(
-                self._rank,
-                "late step",
-                "the pass of the loop before the first step() is not recorded: where step() is at the end of the loop, call "
-                "step(0) before it",
-            )
+            self._early.enter(region)
+
+    def _leave_early(self) -> None:
+        self._early.leave()
+
+    def _move_early(self, has_number: bool) -> None:
+        """After the first step has begun. A pass of the loop before it was that step, if the loop has no numbers."""
+        if self._early.move_to(self) and not has_number:
+            self.step()
 
     def _make_region(
         self,
@@ -374,8 +388,8 @@ class Profiler(ProfilerCalls, Handle):
     ) -> TimedIterable[Item]:
         """Iterates over a loader, timing each wait for the next item on the host clock.
 
-        Without ``first_step``, a wait belongs to the step that was current when it began: call step() at the end
-        of the loop's body, or pass ``first_step`` and let the iteration call step() before each item.
+        Without ``first_step``, a wait belongs to the step that was current when it began, the first one to the first step:
+        call step() at the end of the loop's body, or pass ``first_step`` and let the iteration call step() before each item.
 
         Args:
             name: The region's name ("data_load").

@@ -115,9 +115,10 @@ def of_training(model: Any = None, optimizer: Any = None, loader: Any = None) ->
 
 
 def note_training(profiler: Any, **parts: Any) -> None:
-    """Adds of_training() to a profiler's settings. Never raises: a setting is not worth a job."""
+    """Adds of_training() to a profiler's settings, to be written after the first forward. Never raises: a setting is not
+    worth a job."""
     try:
-        profiler.add_settings(of_training(**parts))
+        profiler._note_settings(of_training(**parts))
     except Exception:
         pass
 

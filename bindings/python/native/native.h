@@ -97,7 +97,6 @@ typedef struct region_object {
     bool has_stream;  ///< else spans use the current stream
     char keeps_lock;  ///< spans are on the host clock: they make no CUDA call, so they keep the GIL
     bool has_attrs;   ///< attrs is filled in
-    bool is_early;    ///< it was entered before the profiler's first step
     block* blocks;    ///< open `with` blocks, innermost last
     Py_ssize_t block_count, block_capacity;
     block small[small_blocks];
@@ -160,6 +159,8 @@ void leave_device(profiler_object* profiler, PyObject* before);
 bool begin_span(region_object* region, cep_span* span, void** stream);
 /// Ends a span. `error` is the type of the exception that left the phase, or NULL. False with an exception.
 bool end_span(region_object* region, cep_span span, void* stream, PyObject* error);
+/// Tells the package of a span that is entered or left before the profiler's first step. False with an exception.
+bool note_early(region_object* region, bool enters);
 /// A region like that one, on the given stream and with the given attributes. NULL with an exception.
 PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObject* attributes);
 /// Gives the type of regions __enter__ and __exit__ that make no object at each look-up; false with an exception.

@@ -64,11 +64,15 @@ static PyObject* profiler_step(PyObject* object, PyObject* const* args, Py_ssize
     if (!only_argument("step", args, count, names, &given)) return NULL;
     const long long step = is_given(given) ? step_number(given) : self->step + 1;
     if (step < 0) return NULL;
-    const bool was_recording = is_recording(self);
+    const bool was_recording = is_recording(self), is_first = self->step < 0;
     self->step = step;
     if (self->enabled && !begin_step(self)) return NULL;
-    if (!is_given(self->on_step) || !(was_recording || self->wants_steps || is_recording(self))) return new_none();
-    return PyObject_CallFunctionObjArgs(self->on_step, NULL);
+    if (is_given(self->on_step) && (was_recording || self->wants_steps || is_recording(self))) {
+        PyObject* called = PyObject_CallFunctionObjArgs(self->on_step, NULL);
+        if (called == NULL) return NULL;
+        Py_DECREF(called);
+    }
+    return is_first ? PyObject_CallMethod(object, "_move_early", "i", (int)is_given(given)) : new_none();
 }
 
 static PyObject* profiler_set_library_step(PyObject* object, PyObject* unused) {
@@ -349,11 +353,11 @@ static PyMemberDef members[] = {
 static PyMethodDef methods[] = {
     {"step", FAST(profiler_step), METH_FASTCALL | METH_KEYWORDS,
      "step($self, /, step=None)\n--\n\n"
-     "Begins a step of the trainer. It decides whether what follows is recorded; before the first call nothing is.\n\n"
+     "Begins a step of the trainer. It decides whether what follows is recorded.\n\n"
      "Steps may jump, repeat and go back. Never waits; no I/O. step: at least 0; None: one more than the last (the "
      "first\n"
-     "is 0). A loop that calls it at the end of each pass, as torch.profiler's, calls step(0) before the first one. "
-     "Raises OptionError if it is not a whole number of at least 0."},
+     "is 0). Regions before the first step are timed on the host clock and belong to it. So a loop can call step() at\n"
+     "the end of each pass, as torch.profiler's. Raises OptionError if it is not a whole number of at least 0."},
     {"region", FAST(profiler_region), METH_FASTCALL | METH_KEYWORDS,
      "region($self, /, name, kind=None, stream=None, bytes=None, flops=None, group=None, coll=None, meta=None)\n--\n\n"
      "A phase to time, as a context manager or decorator. Calling it again for the same name is cheap.\n\n"

@@ -105,22 +105,18 @@ static bool pop_block(region_object* self, block* left) {
     return false;
 }
 
-/// A phase that is entered before the first step, and again after it: step() is called at the end of each pass of a
-/// loop.
-static void note_early(region_object* self, const profiler_object* profiler) {
-    self->is_early = profiler->step < 0;
-    if (self->is_early) return;
-    PyObject* told = PyObject_CallMethod(self->profiler, "_tell_late_step", NULL);
-    if (told == NULL) PyErr_Clear();
-    Py_XDECREF(told);
+bool note_early(region_object* self, bool enters) {
+    if (((profiler_object*)self->profiler)->step >= 0) return true;
+    PyObject* noted = enters ? PyObject_CallMethod(self->profiler, "_enter_early", "O", self)
+                             : PyObject_CallMethod(self->profiler, "_leave_early", NULL);
+    Py_XDECREF(noted);
+    return noted != NULL;
 }
 
 static PyObject* region_enter(PyObject* object, PyObject* unused) {
     region_object* self = (region_object*)object;
     (void)unused;
-    if (!is_initialised(self)) return NULL;
-    if (((profiler_object*)self->profiler)->step < 0 || self->is_early)
-        note_early(self, (profiler_object*)self->profiler);
+    if (!is_initialised(self) || !note_early(self, true)) return NULL;
     const bool recording = is_recording((profiler_object*)self->profiler);
     if (recording || self->block_count > 0) {
         block entered = {this_thread(), CEP_SPAN_NONE, NULL};
@@ -134,6 +130,7 @@ static PyObject* region_enter(PyObject* object, PyObject* unused) {
 static PyObject* region_exit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
     region_object* self = (region_object*)object;
     block left;
+    if (self->profiler != NULL && !note_early(self, false)) return NULL;
     if (self->block_count == 0 || !pop_block(self, &left)) return new_none();
     return end_span(self, left.span, left.stream, count > 0 ? args[0] : NULL) ? new_none() : NULL;
 }

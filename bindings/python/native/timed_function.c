@@ -15,15 +15,16 @@ typedef struct {
 static PyObject* call_timed(region_object* region, PyObject* function, PyObject* args, PyObject* keywords) {
     cep_span span = CEP_SPAN_NONE;
     void* stream = NULL;
-    if (!begin_span(region, &span, &stream)) return NULL;
+    const bool is_early = ((profiler_object*)region->profiler)->step < 0;
+    if (is_early ? !note_early(region, true) : !begin_span(region, &span, &stream)) return NULL;
     PyObject* result = PyObject_Call(function, args, keywords);
     if (result != NULL) {
-        if (!end_span(region, span, stream, NULL)) Py_CLEAR(result);
+        if (!end_span(region, span, stream, NULL) || (is_early && !note_early(region, false))) Py_CLEAR(result);
         return result;
     }
     PyObject *type = NULL, *value = NULL, *traceback = NULL;
     PyErr_Fetch(&type, &value, &traceback);
-    if (!end_span(region, span, stream, type)) PyErr_Clear();
+    if (!end_span(region, span, stream, type) || (is_early && !note_early(region, false))) PyErr_Clear();
     PyErr_Restore(type, value, traceback);
     return NULL;
 }
@@ -32,7 +33,9 @@ static PyObject* timed_function_call(PyObject* object, PyObject* args, PyObject*
     timed_function_object* self = (timed_function_object*)object;
     region_object* region = (region_object*)self->region;
     if (!is_initialised(region)) return NULL;
-    if (!is_recording((profiler_object*)region->profiler)) return PyObject_Call(self->function, args, keywords);
+    const profiler_object* profiler = (profiler_object*)region->profiler;
+    const bool is_early = profiler->step < 0 && self->recorded == NULL;
+    if (!is_recording(profiler) && !is_early) return PyObject_Call(self->function, args, keywords);
     if (self->recorded != NULL) return PyObject_Call(self->recorded, args, keywords);
     Py_INCREF(region);  // the call may drop this object
     PyObject* result = call_timed(region, self->function, args, keywords);

@@ -38,6 +38,7 @@ def test_settings_of_a_training(files):
             model(batch).sum().backward()
             optimizer.step()
     found = settings(files)
+    assert len(files.typed("run")) == 2  # as it was opened, and after the first forward with all that is known then
     assert (found["parameters"], found["device"], found["compiled"]) == ("float32", "cpu", False)
     assert (found["optimizer"], found["optimizer_foreach"]) == ("AdamW", True)
     assert (found["loader_num_workers"], found["loader_pin_memory"], found["loader_batch_size"]) == (0, False, 4)

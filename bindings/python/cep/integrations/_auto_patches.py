@@ -7,7 +7,7 @@ import functools
 import itertools
 import weakref
 from threading import get_ident, local
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import Any, Callable, Optional
 
 from .._binding import timed_function
 from .._profiler import Profiler
@@ -15,12 +15,9 @@ from .._region import Region
 from ..torch._hooks import is_compiling
 from ..torch._pytorch import Optimizer, tensor_bytes, torch
 
-if TYPE_CHECKING:
-    from ._auto import AutoTraining
 
-
-def patch_loaders(training: AutoTraining) -> None:
-    """Has each wait for a DataLoader go through the training. Each loader gets a number, which its iterators have."""
+def patch_loaders(training: Any) -> None:
+    """Has each wait for a DataLoader go through an AutoTraining. Each loader gets a number, which its iterators have."""
     loaders: Any = torch.utils.data.dataloader
     iterate, get_next = loaders.DataLoader.__iter__, loaders._BaseDataLoaderIter.__next__
     wants = training.guarded(training.wants)
@@ -133,31 +130,31 @@ class _Running(local):
 _running = _Running()
 
 
-def watch_optimizer(optimizer: Optimizer, watch: AutoTraining) -> None:
-    """Tells of each step() of an optimizer. Those of an optimizer that another one calls in its own step() are part of
+def watch_optimizer(optimizer: Optimizer, training: Any) -> None:
+    """Tells an AutoTraining of each step() of an optimizer. Those of an optimizer that another one calls in its own step() are part of
     that."""
     me = id(optimizer)
 
     def begin(given: Any, *_: Any) -> None:
-        if watch.is_quiet:
+        if training.is_quiet:
             return
         running = _running.optimizers
         if me in running:  # a step() that raised
             del running[running.index(me) :]
         running.append(me)
         if len(running) == 1:
-            watch.before_optimizer(given)
+            training.before_optimizer(given)
 
     def end(given: Any, *_: Any) -> None:
-        if watch.is_quiet and watch.counts(given):
+        if training.is_quiet and training.counts(given):
             return
         running = _running.optimizers
         if me in running:
             del running[running.index(me) :]
             if not running:
-                watch.after_optimizer(given)
+                training.after_optimizer(given)
         elif not running:
-            watch.after_optimizer(given)  # it was quiet when this step began
+            training.after_optimizer(given)  # it was quiet when this step began
 
     hooked: Any = optimizer
     hooked.register_step_pre_hook(begin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
 from .._profiler import Profiler
 from ._comm_span import end_done_spans
@@ -13,9 +13,6 @@ from ._hooks import Hook
 from ._memory import PhasePeaks
 from ._phases import NotFinished, Phase
 from ._pytorch import Tensor, torch
-
-if TYPE_CHECKING:
-    from ._ddp import DDPGradientSync
 
 _DEPTH_LIMIT = 4
 _TENSOR_LIMIT = 64
@@ -59,18 +56,18 @@ class Backward:
         self._phase = phase
         self.peaks: Optional[PhasePeaks] = None
         self._running = threading.Lock()  # held from the first gradient to the end
-        self._sync: Optional[DDPGradientSync] = None
+        self._sync: Any = None  # a DDPGradientSync
         # The hooks of outputs that are parameters or inputs, by id(). Those of others are freed with their graph.
         self._leaf_hooks: dict[int, Any] = {}
         self._begin_hook, self._queue_last_hook = Hook(self._begin), Hook(self._queue_last)
         self._finish_hook = Hook(self._finish)
 
-    def watch(self, output: object, sync: Optional[DDPGradientSync] = None) -> None:
+    def watch(self, output: object, sync: Any = None) -> None:
         """Has the phase begin at the first gradient of a recorded forward's output.
 
         Args:
             output: The forward's output.
-            sync: Times what follows the model's own backward, if it averages its gradients over ranks.
+            sync: A DDPGradientSync, which times what follows the model's own backward, if it averages its gradients over ranks.
         """
         if sync is not None:
             self._sync = sync

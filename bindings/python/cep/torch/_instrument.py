@@ -112,8 +112,8 @@ class _ForwardTimer:
         """After the first forward that is timed."""
         profiler, self._profiler = self._profiler, None
         found = matmul_dtype(output)
-        if profiler is not None and found is not None:
-            profiler.add_settings({"matmul_dtype": found})
+        if profiler is not None:
+            profiler.add_settings({} if found is None else {"matmul_dtype": found})
 
     def abandon(self) -> None:
         """Ends a forward of this thread as not finished: an optimizer steps in it."""

@@ -31,7 +31,7 @@ def _unwrapped(optimizer: Optimizer) -> Optimizer:
 
 
 @functools.lru_cache(None)
-def _may_nest(kind: type) -> bool:
+def _may_nest(kind: Any) -> bool:
     """Whether a step() of an optimizer's class can call another one, as that of its base class."""
     return sum("step" in vars(base) for base in kind.__mro__) > 2  # one is Optimizer's own
 
@@ -39,7 +39,8 @@ def _may_nest(kind: type) -> bool:
 def _is_nested_step(optimizer: Optimizer) -> bool:
     """Whether another step() of the same optimizer called this one, as super().step() in a subclass: PyTorch then runs
     the hooks for both. Two frames up PyTorch runs this hook; the outer step() has a frame of the same code."""
-    if not _may_nest(type(optimizer)):
+    kind: Any = type(optimizer)
+    if not _may_nest(kind):
         return False
     hooked = sys._getframe(3)
     frame = hooked.f_back
