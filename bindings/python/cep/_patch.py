@@ -29,7 +29,9 @@ def _store(owner: Any, name: str, value: Any) -> None:
 class _Patch:
     """A replaced function of an object. Patches may be removed in any order, and leave what others have put on."""
 
-    def __init__(self, owner: Any, name: str, make: Make, default: Optional[Callable[..., Any]], before: Any) -> None:
+    def __init__(
+        self, owner: Any, name: str, make: Make, default: Optional[Callable[..., Any]], before: Any, is_careful: bool
+    ) -> None:
         self._owner, self._name = owner, name
         self._before = before
         self._is_removed = True
@@ -45,9 +47,9 @@ class _Patch:
 
         # A bound method again: learning-rate schedulers use its __func__ and __self__.
         is_bound = isinstance(original, types.MethodType) and original is not default
-        made: Any = functools.wraps(original)(method if is_bound else function)
+        made: Any = functools.wraps(original)(timed if is_careful else method if is_bound else function)
         made.__dict__["_cep_patch"] = self
-        self._replacement: Any = types.MethodType(made, owner) if is_bound else made
+        self._replacement: Any = types.MethodType(made, owner) if is_bound and not is_careful else made
 
     def put(self) -> None:
         self._is_removed = False
@@ -67,12 +69,20 @@ class Patches:
     def __init__(self) -> None:
         self._made: dict[tuple[int, str], _Patch] = {}
 
-    def put(self, owner: Any, name: str, make: Make, default: Optional[Callable[..., Any]] = None) -> Removal:
-        """As patch(), for an owner that outlives this object and a `make` that is always the same."""
+    def put(
+        self,
+        owner: Any,
+        name: str,
+        make: Make,
+        default: Optional[Callable[..., Any]] = None,
+        is_careful: bool = False,
+    ) -> Removal:
+        """As patch(), for an owner that outlives this object and a `make` that is always the same. One that is careful makes
+        a function that does no more than the original once it is removed: no other has to stand before it."""
         before = vars(owner).get(name, _MISSING)  # missing: the function is one of the class
         made = self._made.get((id(owner), name))
         if made is None or made._before is not before or not made._is_removed:
-            made = self._made[id(owner), name] = _Patch(owner, name, make, default, before)
+            made = self._made[id(owner), name] = _Patch(owner, name, make, default, before, is_careful)
         made.put()
         return made.remove
 

@@ -65,4 +65,7 @@ dist.destroy_process_group()
         assert not [row for row in spans if "error" in row], way
         found = {step: Counter(row["name"] for row in spans if row["step"] == step) for step in range(4)}
         expected = expected_rows(rows, averages, way)
-        assert found == {step: expected if step in RECORDED_STEPS else Counter() for step in range(4)}, way
+        due = {step: expected if step in RECORDED_STEPS else Counter() for step in range(4)}
+        if (mode, way) == ("persistent workers", "Accelerate"):  # its first step begins with the first forward
+            due[0] = expected + Counter({"data_load": 1})
+        assert found == due, way

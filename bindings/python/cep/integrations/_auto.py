@@ -65,7 +65,7 @@ class AutoTraining:
     def __init__(self) -> None:
         self.profiler: Optional[Profiler] = None
         self.thread = 0  # of the training
-        self._steps: Optional[TrainingSteps] = None
+        self.steps: Optional[TrainingSteps] = None
         self._is_off = False
         self._is_lightnings = False  # its callback records
         self._models: list[ModelWatch] = []
@@ -101,15 +101,14 @@ class AutoTraining:
             try:
                 return function(*args, **kwargs)
             except Exception as error:
-                self._fail(f"rank {self._rank()} is no longer instrumented: {type(error).__name__}: {error}")
+                self._fail(error)
                 return None
 
         return call
 
-    def _rank(self) -> int:
-        return 0 if self.profiler is None else self.profiler.rank
-
-    def _fail(self, why: str) -> None:
+    def _fail(self, error: Exception) -> None:
+        rank = 0 if self.profiler is None else self.profiler.rank
+        why = f"rank {rank} is no longer instrumented: {type(error).__name__}: {error}"
         if not tell("failed", why=why):
             _say(why)
         self.turn_off()
@@ -124,9 +123,9 @@ class AutoTraining:
             pass
 
     def _close(self) -> None:
-        if self._steps is not None:
-            self._steps.abandon()
-            self._steps = None
+        if self.steps is not None:
+            self.steps.abandon()
+            self.steps = None
         undo_all(self._removals)
         if self._replays > 1:
             tell("advice", why=_NO_STEP_OUTSIDE.format(self._replays))
@@ -186,7 +185,7 @@ class AutoTraining:
         self._removals.append(self._copies.remove)
         if distributed_is_initialized():
             self._removals.append(cep_torch.instrument_collectives(profiler).remove)
-        self._steps = TrainingSteps(profiler, 1)
+        self.steps = TrainingSteps(profiler, 1)
         self._steps_made = 1
         self._add_trained_by(optimizer)
 
@@ -208,7 +207,7 @@ class AutoTraining:
         assert self.profiler is not None
         if any(watch.model() is model for watch in self._models):
             return
-        watch = ModelWatch(model, self.profiler, self.guarded(self._on_forward))
+        watch = ModelWatch(model, self.profiler, self._on_forward)
         self._models.append(watch)
         self._removals.append(watch.remove)
         self._parameters |= {id(parameter) for parameter in model.parameters()}
@@ -230,20 +229,20 @@ class AutoTraining:
     # ---- Steps ------------------------------------------------------------------------------------------
 
     def _begin_step(self) -> None:
-        assert self._steps is not None and self.profiler is not None
-        if self._steps.is_under_way:
+        assert self.steps is not None and self.profiler is not None
+        if self.steps.is_under_way:
             return
         self._copies.is_on = False
-        self._steps.begin()
+        self.steps.begin()
         if self.profiler._recording and len(open_profilers) > 1:
             self._has_own_profiler()
 
     def _end_step(self) -> None:
-        assert self._steps is not None
-        if self._steps.is_under_way:
+        assert self.steps is not None
+        if self.steps.is_under_way:
             self._steps_made += 1
         self._copies.is_on = False
-        self._steps.end()
+        self.steps.end()
         self._needed = self._stepped
         self._forget_step()
 
@@ -258,7 +257,7 @@ class AutoTraining:
         for optimizer in self._watched:
             call_hooks_again(optimizer)
         loader = iterator.__dict__.get("_cep_loader")
-        if self._steps is None:
+        if self.steps is None:
             self._last_loader = loader
             return False
         if get_ident() != self.thread:
@@ -295,7 +294,7 @@ class AutoTraining:
         if self._is_lightnings or get_ident() != self.thread:
             return True
         if iterator.__dict__.get("_cep_loader") in self._training_loaders:
-            steps: Any = self._steps
+            steps: Any = self.steps
             if not self._updates:
                 return True
             if not self._records(steps.next_step + 1) and not is_exhausted(iterator):
@@ -304,7 +303,7 @@ class AutoTraining:
                 try:
                     steps.skip()
                 except Exception as error:
-                    self._fail(f"rank {self._rank()} is no longer instrumented: {type(error).__name__}: {error}")
+                    self._fail(error)
                 return True
         self.guarded(self._wake)()
         return False
@@ -333,31 +332,35 @@ class AutoTraining:
 
     def _end_of_data(self) -> None:
         """The end of a loader without a length. A step that has begun with this wait is none."""
-        if self._steps is not None and not self._has_fetched and not self._has_forward:
-            self._steps.abandon()
+        if self.steps is not None and not self._has_fetched and not self._has_forward:
+            self.steps.abandon()
 
     def _on_forward(self, watch: ModelWatch) -> None:
         """Before each call of a trained model."""
-        model = watch.model()
-        if self._steps is None or model is None or get_ident() != self.thread:
+        model, steps = watch.model(), self.steps
+        if steps is None or model is None or self._is_off or get_ident() != self.thread:
             return
         if not model.training or not torch.is_grad_enabled():
             self._last_loader = None  # its data are for evaluation
             return
-        watch.was_called = True
-        if self._last_loader is not None:
-            self._learn_loader()
         self._copies.is_on = False
-        if self._stepped and not self._has_fetched and self._needed <= self._stepped:
-            self._end_step()
-        if not self._steps.is_under_way:
+        is_within = steps.is_under_way and (self._has_fetched or not self._stepped)
+        if is_within and watch.was_called and self._has_forward and self._last_loader is None:
+            return
+        try:
+            watch.was_called = True
+            self._learn_loader()
+            if self._stepped and not self._has_fetched and self._needed <= self._stepped:
+                self._end_step()
             self._begin_step()
-        self._has_forward = True
+            self._has_forward = True
+        except Exception as error:
+            self._fail(error)
 
     def _begin_replay(self) -> Optional[Any]:
         """Before a CUDA graph is replayed. Returns the region that times it; None where it is not recorded."""
         self._replays += 1
-        if self._steps is None or self.is_quiet or get_ident() != self.thread:
+        if self.steps is None or self.is_quiet or get_ident() != self.thread:
             return None
         self._learn_loader()
         self._begin_step()
@@ -377,15 +380,15 @@ class AutoTraining:
         return replay
 
     def _before_optimizer(self, optimizer: Optimizer) -> None:
-        steps = self._steps
-        if steps is not None and not steps.is_under_way and get_ident() == self.thread and not _is_capturing():
-            self._begin_step()  # all of the step is in a closure
+        """Before the first phase of a step: all of it is in a closure."""
+        if get_ident() == self.thread and not _is_capturing():
+            self._begin_step()
 
     def _after_optimizer(self, optimizer: Optimizer) -> None:
         is_capturing = _is_capturing()
         if not is_capturing:
             self._replays = 0
-        if self._steps is None:
+        if self.steps is None:
             if self.profiler is None:
                 self._begin(optimizer)
             return

@@ -142,7 +142,8 @@ def watch_optimizer(optimizer: Optimizer, training: Any) -> None:
         if me in running:  # a step() that raised
             del running[running.index(me) :]
         running.append(me)
-        if len(running) == 1:
+        steps = training.steps
+        if len(running) == 1 and steps is not None and not steps.is_under_way:
             training.before_optimizer(given)
 
     def end(given: Any, *_: Any) -> None:

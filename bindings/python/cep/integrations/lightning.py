@@ -192,8 +192,8 @@ class _Actions(dict[str, Optional[Phase]]):
     def attach(self) -> None:
         if not self._removals:
             profiler = self._trainer.profiler
-            self._removals.append(self._patches.put(profiler, "start", self._starting))
-            self._removals.append(self._patches.put(profiler, "stop", self._stopping))
+            self._removals.append(self._patches.put(profiler, "start", self._starting, is_careful=True))
+            self._removals.append(self._patches.put(profiler, "stop", self._stopping, is_careful=True))
 
     def detach(self) -> None:
         undo_all(self._removals)
@@ -204,7 +204,7 @@ class _Actions(dict[str, Optional[Phase]]):
         def start(action_name: str) -> None:
             original(action_name)
             phase = self[action_name]
-            if phase is not None and self._trainer.training:
+            if phase is not None and self._removals and self._trainer.training:
                 self._steps.begin(self._trainer.global_step)
                 if self._steps.profiler._recording:
                     phase.begin(None)

@@ -18,7 +18,8 @@ _DEPTH_LIMIT = 4
 _TENSOR_LIMIT = 64
 
 _queue_callback: Callable[[Callable[[], None]], None] = torch.autograd.Variable._execution_engine.queue_callback
-_graph_task: Callable[[], int] = torch._C._current_graph_task_id  # -1: none runs in this thread
+graph_task: Callable[[], int] = torch._C._current_graph_task_id
+"""The autograd engine's run in this thread; -1: none."""
 
 
 def tensors_in(output: object, depth: int = _DEPTH_LIMIT) -> Iterator[Tensor]:
@@ -55,7 +56,7 @@ class Backward:
         self._recording = profiler._recording
         self._phase = phase
         self.peaks: Optional[PhasePeaks] = None
-        self._running = threading.Lock()  # held from the first gradient to the end
+        self.running = threading.Lock()  # held from the first gradient to the end
         self._sync: Any = None  # a DDPGradientSync
         # The hooks of outputs that are parameters or inputs, by id(). Those of others are freed with their graph.
         self._leaf_hooks: dict[int, Any] = {}
@@ -89,20 +90,13 @@ class Backward:
         while self._leaf_hooks:
             self._leaf_hooks.popitem()[1].remove()
 
-    def is_running(self) -> bool:
-        """Whether the engine is running. A forward meanwhile is a recomputation (activation checkpointing)."""
-        if _graph_task() == -1:
-            self.abandon()
-            return False
-        return True
-
     def abandon(self) -> None:
         """Ends a backward whose end was not seen, because the engine raised."""
-        if self._running.locked():
+        if self.running.locked():
             self._finish(NotFinished)
 
     def _begin(self, gradient: Tensor) -> None:
-        if not self._recording or not self._running.acquire(blocking=False):
+        if not self._recording or not self.running.acquire(blocking=False):
             return
         self._phase.begin(None)
         _queue_callback(self._queue_last_hook)
@@ -123,7 +117,7 @@ class Backward:
             self.peaks.end("backward")
         self.unwatch()
         try:
-            self._running.release()
+            self.running.release()
         except RuntimeError:  # abandon() has released it
             pass
 

@@ -180,7 +180,7 @@ class _TimedFunctions:
         # Weak: a training that has failed, and is tried again, leaves nothing that keeps its profiler open.
         self._recorder: Callable[[], Optional[CommRecorder]] = lambda: None
         self._holds = 0
-        self._functions: list[ReplacedCode] = []
+        self._functions: Optional[ReplacedCode] = None
         self._attached = False
         self._lock = threading.RLock()
 
@@ -222,16 +222,15 @@ class _TimedFunctions:
         return bool(kept_tensors)
 
     def _attach(self) -> None:
-        if not self._functions:
-            self._functions = [ReplacedCode(function.inner, self._timed(function)) for function in available_functions()]
+        if self._functions is None:
+            self._functions = ReplacedCode([(function.inner, self._timed(function)) for function in available_functions()])
         self._attached = True
-        for function in self._functions:
-            function.replace()
+        self._functions.replace()
 
     def _detach(self, _: object = None) -> None:
         self._attached = False
-        for function in self._functions:
-            function.put_back()
+        if self._functions is not None:
+            self._functions.put_back()
 
     def _timed(self, function: Function) -> Callable[..., Any]:
         def timed_collective(*args: Any, **kwargs: Any) -> Any:

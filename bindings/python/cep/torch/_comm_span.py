@@ -82,7 +82,7 @@ def _waits_on_the_host() -> bool:
     return any(os.environ.get(name, "0") not in ("", "0") for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"))
 
 
-class UnendedSpans:
+class UnendedSpans(set["AsyncSpan"]):
     """The spans of one profiler that wait for a future's callback.
 
     The callback needs the interpreter's lock, so it may run long after the work has ended: even in the next step. So who
@@ -90,30 +90,26 @@ class UnendedSpans:
     """
 
     def __init__(self, profiler: Profiler) -> None:
+        super().__init__()
         self._profiler = profiler
-        self._spans: set[AsyncSpan] = set()
         step_listeners(profiler).add(self._on_step)
         profiler._at_close.append(self._close)
 
-    def add(self, span: AsyncSpan) -> None:
-        self._spans.add(span)
-
-    def discard(self, span: AsyncSpan) -> None:
-        self._spans.discard(span)
-
     def end_done(self) -> None:
         """Ends the spans whose work has ended."""
-        for span in list(self._spans):
-            span.end_if_done()
+        for span in list(self):
+            future = span._future
+            if future is not None and future.done():
+                span(future)
 
     def _on_step(self, step: int, recorded: bool) -> bool:
-        if self._spans:
+        if self:
             self.end_done()
-        return bool(self._spans)
+        return bool(self)
 
     def _close(self) -> None:
         step_listeners(self._profiler).remove(self._on_step)
-        self._spans.clear()
+        self.clear()
         self._profiler.__dict__.pop("_unended_spans", None)
 
 
@@ -127,7 +123,7 @@ def unended_spans(profiler: Profiler) -> UnendedSpans:
 def end_done_spans(profiler: Profiler) -> None:
     """Ends the spans of asynchronous collectives on the host whose work has ended. Cheap if there are none."""
     unended = profiler.__dict__.get("_unended_spans")
-    if unended is not None:
+    if unended:
         unended.end_done()
 
 
@@ -195,16 +191,12 @@ class AsyncSpan(FutureCallback):
             self._expect()
             future.add_done_callback(self)
         else:
-            self._future, self._unended = future, unended_spans(self._profiler)
+            self._future, self._unended = future, self._profiler.__dict__.get("_unended_spans")
+            if self._unended is None:
+                self._unended = unended_spans(self._profiler)
             self._unended.add(self)
             self._expect()
             future.add_done_callback(self)
-
-    def end_if_done(self) -> None:
-        """Ends a span on the host clock, if its future is done."""
-        future = self._future
-        if future is not None and future.done():
-            self(future)
 
     def __call__(self, future: Future[Any]) -> None:
         """Ends the span, once the future is done. Runs on a thread of the backend, or on one that has waited for the

@@ -13,7 +13,7 @@ from .._handle import Removable, Removal, undo_all
 from .._patch import Patches
 from .._profiler import Profiler
 from .._settings import note_training
-from ._backward import Backward, backward_of
+from ._backward import Backward, backward_of, graph_task
 from ._capture import warn
 from ._claims import claims_of
 from ._collectives import instrument_collectives
@@ -47,6 +47,7 @@ class _ForwardTimer:
         self._backward = backward
         self._model = model
         self._patches = Patches()
+        self._is_on = False
         self.sync: Optional[DDPGradientSync] = None
         self.before: Optional[Callable[[], None]] = None  # called before each forward
         self.peaks: Optional[PhasePeaks] = None
@@ -58,7 +59,14 @@ class _ForwardTimer:
 
     def attach(self) -> Removal:
         # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
-        return patch_call(self._model, self._around, self._patches)
+        remove = patch_call(self._model, self._around, self._patches)
+        self._is_on = True
+
+        def detach() -> None:
+            self._is_on = False
+            remove()
+
+        return detach
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -66,7 +74,7 @@ class _ForwardTimer:
                 return original(*args, **kwargs)
             if self.before is not None:
                 self.before()
-            phase = self._begin() if self._recording else None
+            phase = self._begin() if self._recording and self._is_on else None
             if phase is None:
                 return original(*args, **kwargs)
             try:
@@ -80,10 +88,15 @@ class _ForwardTimer:
         return call
 
     def _begin(self) -> Optional[Phase]:
-        """The phase that times a call; None for one inside of a call or of a backward, which is part of that."""
+        """The phase that times a call; None for one inside of a call or of a backward (activation checkpointing), which is
+        part of that."""
         try:
+            if graph_task() != -1:
+                return None
+            if self._backward.running.locked():
+                self._backward.abandon()
             thread = get_ident()
-            if self._backward.is_running() or self._forward.is_open(thread) or self._forward_no_grad.is_open(thread):
+            if self._forward.is_open(thread) or self._forward_no_grad.is_open(thread):
                 return None
             phase = self._forward if _is_grad_enabled() else self._forward_no_grad
             phase.begin(thread)
@@ -117,9 +130,8 @@ class _ForwardTimer:
 
     def abandon(self) -> None:
         """Ends a forward of this thread as not finished: an optimizer steps in it."""
-        if self:
-            self._forward.end(get_ident(), NotFinished)
-            self._forward_no_grad.end(get_ident(), NotFinished)
+        self._forward.end(get_ident(), NotFinished)
+        self._forward_no_grad.end(get_ident(), NotFinished)
 
 
 class Instrumentation(Removable):
@@ -203,9 +215,10 @@ class Instrumentation(Removable):
     def _abandon_unfinished(self) -> None:
         """Ends an open forward and an open backward as not finished: both are over when an optimizer steps."""
         end_done_spans(self._profiler)
-        if self._forward is not None:
+        if self._forward:
             self._forward.abandon()
-        self._backward.abandon()
+        if self._backward.running.locked():
+            self._backward.abandon()
 
     def _after_optimizer(self) -> None:
         if self._peaks is not None:

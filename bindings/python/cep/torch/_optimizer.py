@@ -39,9 +39,6 @@ def _may_nest(kind: Any) -> bool:
 def _is_nested_step(optimizer: Optimizer) -> bool:
     """Whether another step() of the same optimizer called this one, as super().step() in a subclass: PyTorch then runs
     the hooks for both. Two frames up PyTorch runs this hook; the outer step() has a frame of the same code."""
-    kind: Any = type(optimizer)
-    if not _may_nest(kind):
-        return False
     hooked = sys._getframe(3)
     frame = hooked.f_back
     for _ in range(_NESTED_FRAMES):
@@ -84,7 +81,7 @@ class OptimizerTimer:
         ]
 
     def _begin(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        if not self._recording and not self._phase or _is_nested_step(optimizer):
+        if not self._recording and not self._phase or _may_nest(optimizer.__class__) and _is_nested_step(optimizer):
             return None
         has_closure = False
         if len(args) > 1 or kwargs:
@@ -97,7 +94,7 @@ class OptimizerTimer:
         return (args, kwargs) if has_closure else None
 
     def _end(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._phase and not _is_nested_step(optimizer):
+        if self._phase and not (_may_nest(optimizer.__class__) and _is_nested_step(optimizer)):
             self._phase.end(get_ident())
             self._after()
 

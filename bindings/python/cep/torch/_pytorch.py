@@ -8,7 +8,7 @@ works with 2.1 and later. What callers pass and get has PyTorch's own types.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from .._handle import Removal
 from .._patch import Make, Patches
@@ -53,14 +53,14 @@ def distributed_is_initialized() -> bool:
     return bool(dist.is_available() and dist.is_initialized())
 
 
-def patch_call(module: Module, make: Make, patches: Optional[Patches] = None) -> Removal:
-    """Replaces the call of a module by one that calls it.
+def patch_call(module: Module, make: Make, patches: Patches) -> Removal:
+    """Replaces the call of a module by one that calls it, and nothing else once it is removed.
 
     The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
     copied nor pickled with the module.
     """
     given: Any = module
-    return (patches or Patches()).put(given, "_compiled_call_impl", make, given._call_impl)
+    return patches.put(given, "_compiled_call_impl", make, given._call_impl, is_careful=True)
 
 
 def tensor_bytes(tensor: Tensor) -> int:

@@ -37,18 +37,25 @@ def _calling(function: FunctionType, name: str) -> CodeType:
 
 
 class ReplacedCode:
-    """A function of a module, and another that it calls in the place of its own code while replace() is in force."""
+    """Functions of a module that run other functions in the place of their own code while replace() is in force.
 
-    def __init__(self, function: FunctionType, called: Callable[..., Any]) -> None:
-        name = f"_cep_timed_{function.__name__}"
-        function.__globals__[name] = called
-        self._function, self._code = function, function.__code__
-        self._replacement = _calling(function, name)
+    Args:
+        functions: The functions, and what each calls then.
+    """
+
+    def __init__(self, functions: list[tuple[FunctionType, Callable[..., Any]]]) -> None:
+        self._codes: list[tuple[FunctionType, CodeType, CodeType]] = []  # each with its own code, and the other
+        for function, called in functions:
+            name = f"_cep_timed_{function.__name__}"
+            function.__globals__[name] = called
+            self._codes.append((function, function.__code__, _calling(function, name)))
 
     def replace(self) -> None:
-        if self._function.__code__ is self._code:
-            self._function.__code__ = self._replacement
+        for function, own, other in self._codes:
+            if function.__code__ is own:
+                function.__code__ = other
 
     def put_back(self) -> None:
-        if self._function.__code__ is self._replacement:
-            self._function.__code__ = self._code
+        for function, own, other in self._codes:
+            if function.__code__ is other:
+                function.__code__ = own
