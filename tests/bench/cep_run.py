@@ -3,12 +3,13 @@
 
     python3 cep_run.py                        # all trainers that can be imported, on the GPU if there is one
     python3 cep_run.py --trainers gan --seconds 60
+    python3 cep_run.py --against ../old/bindings/python --against-binding old/_native.abi3.so   # old and new by turns
 
 Each arm is a process of its own that trains all the time and stops before each block of steps, until it is its turn: so
 only one arm runs at a time, and a block of one arm is a fraction of a second from the blocks that it is compared with. The
 arms are the trainer alone, twice (their difference is the noise), and under `cep run` with no step recorded but the first,
 every 10th, and every step. A value is the mean of the middle half of all rounds' differences to the trainer alone, in µs a
-step, with the 95 % interval of 2,000 resamplings.
+step, with the 95 % interval of 2,000 resamplings; and the difference of the best tenths, which a busy machine moves least.
 
     gan           two DDP models, two optimizers, GradScaler, clipping, an average of the weights
     transformer   DDP, four micro-batches with no_sync(), activation checkpointing
@@ -172,7 +173,7 @@ TRAINERS = {
 class Arm:
     """A process that trains, a block of steps at a time."""
 
-    def __init__(self, trainer, stride, steps):
+    def __init__(self, trainer, stride, steps, environment):
         self.folder = Path(tempfile.mkdtemp(prefix="cep-bench-"))
         os.mkfifo(self.folder / "go")
         os.mkfifo(self.folder / "done")
@@ -181,7 +182,7 @@ class Arm:
             options = ["--no-summary", "-o", str(self.folder), "--every", str(stride)]
             command = [sys.executable, "-m", "cep.run", *options, "--", *command]
         self.log = open(self.folder / "log", "w+")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env={**os.environ, **environment})
         # For both directions: so opening them does not wait for the other end, which may never come.
         self.go, self.done = (os.open(self.folder / name, os.O_RDWR) for name in ("go", "done"))
 
@@ -204,13 +205,26 @@ def middle_mean(values):
     return statistics.fmean(ordered[quarter : len(ordered) - quarter])
 
 
+def tenth(values):
+    return statistics.quantiles(values, n=10)[0]
+
+
 def interval(values):
     means = sorted(middle_mean(random.choices(values, k=len(values))) for _ in range(2000))
     return means[50], means[1949]
 
 
+def arms_of(trainer, options):
+    arms = {name: Arm(trainer, stride, options.steps, {}) for name, stride in STRIDES.items()}
+    if options.against:
+        old = {"PYTHONPATH": options.against, "CEP_BINDING": options.against_binding}
+        for name in (NEVER, TENTH, EVERY):
+            arms[f"{name}, old"] = Arm(trainer, STRIDES[name], options.steps, old)
+    return arms
+
+
 def measure(trainer, options):
-    arms = {name: Arm(trainer, stride, options.steps) for name, stride in STRIDES.items()}
+    arms = arms_of(trainer, options)
     try:
         for arm in arms.values():
             for _ in range(3):
@@ -224,12 +238,13 @@ def measure(trainer, options):
             arm.end()
     alone_us = middle_mean([one[OFF] for one in rounds])
     print(f"{trainer}: {alone_us:,.0f} µs a step on {DEVICE.type}, {len(rounds)} rounds of {options.steps} steps")
-    for name in STRIDES:
+    for name in sorted(arms, key=lambda name: name.partition(",")[0]):
         if name != OFF:
             added_us = [one[name] - one[OFF] for one in rounds]
             low, high = interval(added_us)
+            best_us = tenth([one[name] for one in rounds]) - tenth([one[OFF] for one in rounds])
             share = 100 * middle_mean(added_us) / alone_us
-            print(f"    {name:18} {middle_mean(added_us):8.1f} µs a step [{low:.1f}, {high:.1f}]   {share:6.2f} %", flush=True)
+            print(f"    {name:21} {middle_mean(added_us):8.1f} µs a step [{low:.1f}, {high:.1f}]   {share:6.2f} %   best {best_us:.1f}", flush=True)
 
 
 def main():
@@ -237,6 +252,8 @@ def main():
     parser.add_argument("--trainers", nargs="+", choices=tuple(TRAINERS), default=list(TRAINERS))
     parser.add_argument("--seconds", type=float, default=60, help="for each trainer, without its start")
     parser.add_argument("--steps", type=int, default=50, help="in a block")
+    parser.add_argument("--against", help="the folder of another cep package, whose arms stand beside these")
+    parser.add_argument("--against-binding", default="ctypes", help="its extension module")
     parser.add_argument("--train", choices=tuple(TRAINERS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
