@@ -30,10 +30,12 @@ def _unwrapped(optimizer: Optimizer) -> Optimizer:
     return _unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
 
 
-@functools.lru_cache(None)
-def _may_nest(kind: Any) -> bool:
+def _has_two_steps(kind: Any) -> bool:
     """Whether a step() of an optimizer's class can call another one, as that of its base class."""
     return sum("step" in vars(base) for base in kind.__mro__) > 2  # one is Optimizer's own
+
+
+_may_nest: Callable[[Any], bool] = functools.lru_cache(None)(_has_two_steps)
 
 
 def _is_nested_step(optimizer: Optimizer) -> bool:
