@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import cep
+import cep._messages
+import cep.torch
+
 STAND_INS = Path(__file__).resolve().parent / "integrations" / "stand_ins"
 NO_STEP = (
     "cep: rank 0: cep_step() was never called; nothing was recorded for {}: call it, in Python prof.step(n), at the start "
@@ -42,18 +46,23 @@ def test_nothing_is_told_without_a_mistake(scripts, rank, names, end):
     assert err == ""
 
 
-TWICE = """
-import torch
-import cep.torch
-model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
-    {instrument}
-    for step in range(2):
-        prof.step(step)
-        model(torch.ones(2, 4)).sum().backward()
-        optimizer.step()
-"""
+@pytest.fixture
+def model_and_optimizer(monkeypatch):
+    monkeypatch.setattr(cep._messages, "_told", set())  # as in a process of its own
+    torch = pytest.importorskip("torch", reason="no torch")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train_two_steps(folder, model, optimizer, instrument):
+    import torch
+
+    with cep.Profiler(folder, record_every_n_steps=1, backend="host") as prof:
+        instrument(prof)
+        for step in range(2):
+            prof.step(step)
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
 
 
 @pytest.mark.parametrize(
@@ -68,25 +77,36 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
     ],
     ids=("model", "inside", "around", "optimizer", "both", "other names"),
 )
-def test_what_is_instrumented_twice_is_told_and_counted_once(scripts, files, first, second, told):
-    pytest.importorskip("torch", reason="no torch")
-    first, second = (f"prof, {given}" for given in (first, second))
-    lines = [f"cep.torch.instrument({given})" for given in (first, second, second)]
-    _, err = scripts.run(TWICE.format(instrument="; ".join(lines if told else lines[:2])))
-    assert [line[: len("cep: " + start)] for line, start in zip(err.splitlines(), told)] == ["cep: " + one for one in told]
-    assert len(err.splitlines()) == len(told)
-    assert all("call remove() on the first handle before" in line for line in err.splitlines())
+def test_what_is_instrumented_twice_is_told_and_counted_once(
+    tmp_path, files, capfd, model_and_optimizer, first, second, told
+):
+    import torch
+
+    model, optimizer = model_and_optimizer
+
+    def instrument(prof):
+        names = {"cep": cep, "torch": torch, "prof": prof, "model": model, "optimizer": optimizer}
+        for given in [first, second, second] if told else [first, second]:
+            eval(f"cep.torch.instrument(prof, {given})", names)
+
+    train_two_steps(tmp_path, model, optimizer, instrument)
+    lines = capfd.readouterr().err.splitlines()
+    assert [line[: len("cep: " + start)] for line, start in zip(lines, told)] == ["cep: " + one for one in told]
+    assert len(lines) == len(told)
+    assert all("call remove() on the first handle before" in line for line in lines)
     assert [row["step"] for row in files.spans("forward")] == [0, 1]
     assert [row["step"] for row in files.spans("backward")] == [0, 1]
     if "optimizer" in first:
         assert [row["step"] for row in files.spans("optimizer")] == [0, 1]
 
 
-def test_a_model_can_be_instrumented_again_after_remove(scripts, files):
-    pytest.importorskip("torch", reason="no torch")
-    line = "cep.torch.instrument(prof, model, optimizer)"
-    _, err = scripts.run(TWICE.format(instrument=f"{line}.remove(); {line}"))
-    assert err == ""
+def test_a_model_can_be_instrumented_again_after_remove(tmp_path, files, capfd, model_and_optimizer):
+    def instrument(prof):
+        cep.torch.instrument(prof, *model_and_optimizer).remove()
+        cep.torch.instrument(prof, *model_and_optimizer)
+
+    train_two_steps(tmp_path, *model_and_optimizer, instrument)
+    assert capfd.readouterr().err == ""
     assert [row["step"] for row in files.spans("optimizer")] == [0, 1]
 
 

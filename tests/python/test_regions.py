@@ -7,6 +7,7 @@ import types
 
 import cep
 import pytest
+from cep._binding import OpenSpans, timed_function
 from conftest import end_ns
 
 
@@ -402,3 +403,30 @@ def test_a_profiler_that_was_never_initialised_is_an_error():
             profiler.region("forward")
         with pytest.raises(AttributeError):
             profiler.close()
+
+
+def test_a_function_can_have_another_body_while_steps_are_recorded(tmp_path):
+    with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
+        region = profiler.region("copy")
+        timed = timed_function(region, lambda *given, **more: ("plain", given, more), lambda *given, **more: (given, more))
+        for step, expected in ((0, ((1,), {"b": 2})), (1, ("plain", (1,), {"b": 2}))):
+            profiler.step(step)
+            assert timed(1, b=2) == expected
+
+
+def test_open_spans_are_one_for_each_key_and_end_as_not_finished_when_another_begins(profiler, files):
+    spans = OpenSpans(profiler.region("forward"), InterruptedError)
+    assert not spans
+    for key in (1, 2, None, 2):
+        spans.begin(key)
+    assert spans and spans.is_open(None) and not spans.is_open(3)
+    spans.end(1)
+    spans.end(1)
+    spans.end(3)
+    assert not spans.is_open(1) and spans.is_open(2)
+    spans.end(None, LookupError)
+    spans.abandon()
+    assert not spans
+    spans.end(2)
+    profiler.close()
+    assert [row.get("error") for row in files.spans("forward")] == ["InterruptedError", None, "LookupError", "InterruptedError"]
