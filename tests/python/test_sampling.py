@@ -110,6 +110,19 @@ def test_recorded_steps_are_those_of_the_rule_in_any_order(tmp_path, files, firs
     assert recorded_steps(files) == expected
 
 
+def test_what_waits_for_steps_is_called_at_recorded_ones_and_the_next_or_at_each(tmp_path):
+    called = []
+    with cep.Profiler(tmp_path, record_every_n_steps=3) as profiler:
+        profiler._on_step = lambda: called.append(step)
+        for step in range(8):
+            profiler.step(step)
+        assert called == [0, 1, 3, 4, 6, 7]
+        profiler._wants_steps = True
+        for step in range(8, 12):
+            profiler.step(step)
+        assert called[6:] == [8, 9, 10, 11]
+
+
 def test_a_mark_between_recorded_steps_has_its_own_step(tmp_path, files):
     with cep.Profiler(tmp_path, record_every_n_steps=10, flush_every_n_steps=10) as profiler:
         for step in range(8):
