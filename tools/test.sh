@@ -45,7 +45,8 @@ say "$looked_s s were to look for packages and to install them"
 
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1
 export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
-export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+# A process waits at its exit for races with the threads that it leaves: by default a second, of which the tests have many.
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=200
 
 # Of ninja's lines [N/TOTAL], passes on one for each tenth of the way.
 show_tenths() {
@@ -120,7 +121,8 @@ build_in "$build-o2" -Doptimization=2 -Ddebug=false && o2=built || o2=failed
 # the time to build. Line numbers are for the sanitizers' reports. What runs in other languages' interpreters runs in the
 # build above only. Without any optimisation some tests take 18 times as long, and the library falls behind the pace of
 # others: so only what computes little is built without (results_options in tools, test_options in tests).
-# It takes the time that tests leave, which run beside it: many wait, and some run alone.
+# It takes the time that tests leave, which run beside it: many wait, and some run alone. Whatever is left of both builds
+# goes on beside the next tests.
 build_sanitized() (
     directory=$1
     sanitizers=$2
@@ -130,14 +132,24 @@ build_sanitized() (
         -Drust=disabled -Djulia=disabled
 )
 
-# A finding ends the program in any case (UBSAN_OPTIONS). Code that would continue after it makes the build a tenth slower.
-build_sanitized "$build-asan" address,undefined -fno-sanitize-recover=all &
+# Both, one after the other; says of each on descriptor 3 how it went. A finding ends the program in any case
+# (UBSAN_OPTIONS): code that would continue after it makes the build a tenth slower.
+build_both_sanitized() {
+    build_sanitized "$build-asan" address,undefined -fno-sanitize-recover=all && echo built >&3 || echo failed >&3
+    build_sanitized "$build-tsan" thread && echo built >&3 || echo failed >&3
+}
+
+folder=$(mktemp -d)
+mkfifo "$folder/built"
+exec 3<>"$folder/built"
+rm -r "$folder"
+build_both_sanitized &
 [ "$o2" = failed ] || test_in "$build-o2"
-wait $! && asan=built || asan=failed
-build_sanitized "$build-tsan" thread &
 processes=$(nproc) # these compute
+read -r asan <&3
 [ "$asan" = failed ] || test_in "$build-asan"
 # What has threads.
-wait $! && test_in "$build-tsan" --suite unit --suite api --suite faults --suite process --suite fake_cuda \
+read -r tsan <&3
+[ "$tsan" = failed ] || test_in "$build-tsan" --suite unit --suite api --suite faults --suite process --suite fake_cuda \
     --suite cuda --suite soak --suite threads
 count "$build-o2" "$build-asan" "$build-tsan"
