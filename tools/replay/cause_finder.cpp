@@ -24,7 +24,8 @@ class CauseFinder {
         replay_.stages_are_inferred = model_.roles.are_inferred;
         replay_.stages = model_.roles.count();
         replay_.pipeline_length = model_.roles.pipeline_length;
-        job_ = find_even_job(steps_, !slow_.empty(), replay_);
+        slow_ranks_ = find_slow_ranks();
+        job_ = find_even_job(steps_, slow_ranks_, replay_);
         const double link_saving_ms = add_special(find_slow_links(steps_));
         if (link_saving_ms < most_of_it * job_.comm_saving_ms) add_communication();
         add_special(find_loader_waits(steps_));
@@ -41,6 +42,16 @@ class CauseFinder {
     }
 
   private:
+    // Half of the ranks are slow in some steps where micro-batches are uneven: how they vary tells that.
+    [[nodiscard]] SlowRanks find_slow_ranks() const {
+        SlowRanks slow{std::vector<bool>(steps_.ranks()), !slow_.empty()};
+        for (const Finding& one : slow_)
+            for (const std::uint32_t place : steps_.places_of(one)) slow.is_slow[place] = true;
+        if (2 * static_cast<std::size_t>(std::count(slow.is_slow.begin(), slow.is_slow.end(), true)) >= steps_.ranks())
+            slow.is_slow.assign(steps_.ranks(), false);
+        return slow;
+    }
+
     /// nullptr if it costs too little.
     Finding* add(const Finding& what, double saving_ms, double loss_share) {
         if (!(saving_ms > Replay::least_cost * job_.as_it_was_ms)) return nullptr;
@@ -76,8 +87,11 @@ class CauseFinder {
     void add_what_varies() {
         constexpr double least_correlation = 0.5;  // r²
         if (!(job_.within_saving_ms > Replay::least_cost * job_.as_it_was_ms)) return;
-        const bool is_data = data_correlation(steps_) >= least_correlation;
-        if (!is_data && add_special(find_pauses(steps_)) > 0) return bound_pauses(findings_.back());
+        const std::optional<SpecialCause> pauses = find_pauses(steps_);
+        const bool are_of_one = pauses && pauses->finding.kind == FindingKind::ranks;
+        if (are_of_one && slow_.empty() && add_special(pauses) > 0) return;
+        const bool is_data = data_correlation(steps_, slow_ranks_.is_slow) >= least_correlation;
+        if (!is_data && !are_of_one && add_special(pauses) > 0) return bound_pauses(findings_.back());
         const double share = replay_.shares.within_ranks + (slow_.empty() ? replay_.shares.ranks : 0);
         Finding* const cause =
             add({.kind = is_data ? FindingKind::micro_batches : FindingKind::jitter}, job_.within_saving_ms, share);
@@ -97,7 +111,7 @@ class CauseFinder {
     [[nodiscard]] std::string most_varying_phase() const {
         constexpr std::size_t most_replayed = 4;
         const auto usual = [this](const StepGraph& graph, std::size_t node) {
-            return usual_ms(steps_, graph.keys[node], graph.ranks[node], !slow_.empty());
+            return usual_ms(steps_, slow_ranks_, graph, node);
         };
         PhaseSums excess_ms = steps_.sum_by_phase([&](const StepGraph& graph, std::size_t node) {
             return std::max(0.0F, graph.own_ms[node] - usual(graph, node));
@@ -146,6 +160,7 @@ class CauseFinder {
     Replay& replay_;
     std::vector<Finding>& findings_;
     std::vector<Finding> slow_;  // stragglers and groups
+    SlowRanks slow_ranks_;
     EvenJob job_;
 };
 

@@ -31,7 +31,8 @@ struct PairedWork {
 
 class Correlation {
   public:
-    explicit Correlation(const ReplayedSteps& steps) : steps_(steps), graphs_(steps.graphs), model_(steps.model) {}
+    Correlation(const ReplayedSteps& steps, const std::vector<bool>& is_slow)
+        : steps_(steps), graphs_(steps.graphs), model_(steps.model), is_slow_(is_slow) {}
 
     double find() {
         if (!find_phases()) return 0;
@@ -82,7 +83,7 @@ class Correlation {
         for (std::size_t node = 0; node < graph.size(); ++node) {
             const NodeKey& key = model_.keys[graph.keys[node]];
             if (key.is_comm || (key.name != first_ && key.name != second_) || graph.weights[node] != Weight::observed ||
-                graph.ranks[node] % rank_stride != 0)
+                graph.ranks[node] % rank_stride != 0 || is_slow_[graph.ranks[node]])
                 continue;
             auto& [first, second] = works[{graph.ranks[node], key.seq}];
             RelativeWork& work = key.name == first_ ? first : second;
@@ -145,6 +146,7 @@ class Correlation {
     const ReplayedSteps& steps_;
     std::span<const StepGraph> graphs_;
     const JobModel& model_;
+    const std::vector<bool>& is_slow_;
     std::uint16_t first_ = 0;
     std::uint16_t second_ = 0;
     std::vector<PairedWork> pairs_;
@@ -152,8 +154,8 @@ class Correlation {
 
 }  // namespace
 
-double data_correlation(const ReplayedSteps& steps) {
-    return Correlation(steps).find();
+double data_correlation(const ReplayedSteps& steps, const std::vector<bool>& is_slow) {
+    return Correlation(steps, is_slow).find();
 }
 
 }  // namespace cep::tool

@@ -14,8 +14,8 @@ constexpr double slowest_share = 0.03;  // of the ranks
 
 class EvenJobFinder {
   public:
-    EvenJobFinder(const ReplayedSteps& steps, bool any_slow, Replay& replay)
-        : steps_(steps), model_(steps.model), any_slow_(any_slow), replay_(replay) {}
+    EvenJobFinder(const ReplayedSteps& steps, const SlowRanks& slow, Replay& replay)
+        : steps_(steps), model_(steps.model), slow_(slow), replay_(replay) {}
 
     EvenJob find() {
         find_role_medians();
@@ -64,13 +64,14 @@ class EvenJobFinder {
             return steps_.typical.of_all(graph.keys[node]);
         };
         const auto of_rank = [this](const StepGraph& graph, std::size_t node) {
-            return steps_.typical.of_rank(graph.keys[node], graph.ranks[node]);
+            return slow_.is_slow[graph.ranks[node]] ? graph.own_ms[node]
+                                                    : steps_.typical.of_rank(graph.keys[node], graph.ranks[node]);
         };
         const auto of_role = [this](const StepGraph& graph, std::size_t node) {
             return steps_.typical.of_role(graph.keys[node]);
         };
         const auto usual = [this](const StepGraph& graph, std::size_t node) {
-            return usual_ms(steps_, graph.keys[node], graph.ranks[node], any_slow_);
+            return usual_ms(steps_, slow_, graph, node);
         };
         const auto even_stages = [this](const StepGraph& graph, std::size_t node) {
             const float median_ms = job_.role_medians_ms[graph.keys[node]];
@@ -158,7 +159,7 @@ class EvenJobFinder {
 
     const ReplayedSteps& steps_;
     const JobModel& model_;
-    const bool any_slow_;
+    const SlowRanks& slow_;
     Replay& replay_;
     EvenJob job_;
     std::vector<double> excess_ms_;  // by rank: what it can cost at most
@@ -166,8 +167,8 @@ class EvenJobFinder {
 
 }  // namespace
 
-EvenJob find_even_job(const ReplayedSteps& steps, bool any_slow, Replay& replay) {
-    return EvenJobFinder(steps, any_slow, replay).find();
+EvenJob find_even_job(const ReplayedSteps& steps, const SlowRanks& slow, Replay& replay) {
+    return EvenJobFinder(steps, slow, replay).find();
 }
 
 }  // namespace cep::tool

@@ -24,13 +24,23 @@ struct EvenJob {
     }
 };
 
-/// What work usually takes on a rank. If no rank is slow, they differ by chance, which is part of what varies within
-/// them. What few do is no chance.
-[[nodiscard]] inline float usual_ms(const ReplayedSteps& steps, std::uint32_t key, std::uint32_t rank, bool any_slow) {
-    return any_slow || steps.model.is_of_few(key) ? steps.typical.of_rank(key, rank) : steps.typical.of_role(key);
+/// Ranks that are slow, in all or some of their steps.
+struct SlowRanks {
+    std::vector<bool> is_slow;  // by rank
+    bool any = false;
+};
+
+/// What local work usually takes. If no rank is slow, they differ by chance, which is part of what varies within them;
+/// what few do is no chance. How a slow rank varies is how slow it is.
+[[nodiscard]] inline float usual_ms(const ReplayedSteps& steps, const SlowRanks& slow, const StepGraph& graph,
+                                    std::size_t node) {
+    const std::uint32_t key = graph.keys[node];
+    const std::uint32_t rank = graph.ranks[node];
+    if (slow.is_slow[rank]) return graph.own_ms[node];
+    return slow.any || steps.model.is_of_few(key) ? steps.typical.of_rank(key, rank) : steps.typical.of_role(key);
 }
 
-/// Fills in what the replay says of an even job, too. `any_slow`: ranks are.
-[[nodiscard]] EvenJob find_even_job(const ReplayedSteps& steps, bool any_slow, Replay& replay);
+/// Fills in what the replay says of an even job, too.
+[[nodiscard]] EvenJob find_even_job(const ReplayedSteps& steps, const SlowRanks& slow, Replay& replay);
 
 }  // namespace cep::tool

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "base/hash.hpp"
 #include "replay/special_causes.hpp"
@@ -11,9 +13,11 @@ namespace cep::tool {
 namespace {
 
 constexpr double pause_deviations = 6;      // of the same work in other steps
-constexpr double least_pause_share = 0.05;  // of a step
-constexpr double most_pauses = 0.15;        // of the instances of a piece: what is long more often is no pause
-constexpr double most_of_one_rank = 0.5;    // of the time of all pauses: else it is that rank
+constexpr double least_pause_share = 0.01;  // of a step
+constexpr double most_pauses = 0.25;        // of the instances of a piece: what is long more often is no pause
+constexpr double most_of_one_rank = 0.5;    // of the time of all pauses: with more, it is not any rank
+constexpr double nearly_all = 0.9;          // of the time of all pauses: with more, it is that rank
+constexpr double most_chance = 0.001;       // that one of the ranks has all steps with pauses
 constexpr std::size_t least_pauses = 4;
 
 struct Limit {
@@ -48,6 +52,12 @@ std::vector<Limit> find_limits(const ReplayedSteps& steps) {
     return limits;
 }
 
+/// Whether steps with pauses are too many to be all of one rank by chance.
+bool are_too_many(std::size_t steps, std::size_t ranks) {
+    return steps >= least_pauses &&
+           std::pow(static_cast<double>(ranks), 1.0 - static_cast<double>(steps)) < most_chance;
+}
+
 }  // namespace
 
 std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
@@ -56,21 +66,28 @@ std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
         return limits[graph.keys[node]].pause_ms(graph.own_ms[node]);
     };
     std::map<std::uint32_t, double> by_rank;
+    std::map<std::uint32_t, std::set<std::uint32_t>> steps_of;  // by rank
     std::vector<double> pauses_ms;
     steps.for_each_work([&](const StepGraph& graph, std::size_t node) {
         const auto ms = static_cast<double>(pause_ms(graph, node));
         if (!(ms > 0)) return;
         by_rank[graph.ranks[node]] += ms;
+        steps_of[graph.ranks[node]].insert(graph.step);
         pauses_ms.push_back(ms);
     });
-    if (pauses_ms.size() < least_pauses ||
-        steps.largest_of(by_rank)->second > most_of_one_rank * std::accumulate(pauses_ms.begin(), pauses_ms.end(), 0.0))
-        return std::nullopt;
-    Finding cause{.kind = FindingKind::pauses};
+    if (pauses_ms.size() < least_pauses) return std::nullopt;
+    const auto [most, most_ms] = *steps.largest_of(by_rank);
+    const double all_ms = std::accumulate(pauses_ms.begin(), pauses_ms.end(), 0.0);
+    const bool is_one_rank = most_ms > nearly_all * all_ms && are_too_many(steps_of[most].size(), steps.ranks());
+    if (most_ms > most_of_one_rank * all_ms && !is_one_rank) return std::nullopt;
+    Finding cause{.kind = is_one_rank ? FindingKind::ranks : FindingKind::pauses};
+    cause.step_fraction = static_cast<double>(steps_of[most].size()) / static_cast<double>(steps.graphs.size());
     cause.phase = steps.largest_phase(steps.sum_by_phase(pause_ms));
     cause.slow_ms = median_of(pauses_ms);
     cause.usual_ms = 0;
-    for (const auto& [rank, ms] : by_rank) cause.ranks.push_back(steps.model.rows->ranks()[rank].rank);
+    if (is_one_rank) cause.hosts = {steps.model.rows->hosts()[steps.model.rows->ranks()[most].host]};
+    for (const auto& [rank, ms] : by_rank)
+        if (!is_one_rank || rank == most) cause.ranks.push_back(steps.model.rows->ranks()[rank].rank);
     return SpecialCause{std::move(cause), with_work([pause_ms](const StepGraph& graph, std::size_t node) {
                             return graph.own_ms[node] - pause_ms(graph, node);
                         })};

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "replay/finding.hpp"
 #include "replay/replayer.hpp"
 #include "replay/typical_work.hpp"
 
@@ -55,6 +56,14 @@ struct ReplayedSteps {
         return largest == sums_ms.end() || !(largest->second > 0)
                    ? ""
                    : std::string(model.rows->names()[largest->first].name);
+    }
+    /// Where the ranks of a finding are in the job.
+    [[nodiscard]] std::vector<std::uint32_t> places_of(const Finding& finding) const {
+        std::vector<std::uint32_t> places;
+        for (std::uint32_t i = 0; i < ranks(); ++i)
+            if (std::binary_search(finding.ranks.begin(), finding.ranks.end(), model.rows->ranks()[i].rank))
+                places.push_back(i);
+        return places;
     }
     [[nodiscard]] std::vector<bool> chosen(std::span<const std::uint32_t> some_ranks) const {
         std::vector<bool> is_chosen(ranks());

@@ -18,13 +18,13 @@ class SlowRankPrices {
     void drop_loaded(bool has_stage, const std::vector<bool>& is_routed) {
         std::vector<bool> is_slow(steps_.ranks());
         for (const Finding& one : slow_)
-            for (const std::uint32_t place : places_of(one)) is_slow[place] = true;
+            for (const std::uint32_t place : steps_.places_of(one)) is_slow[place] = true;
         const auto is_of_stage = [&](std::uint32_t place) {
             const std::vector<std::uint32_t>& members = model_.roles.members[model_.roles.of_rank[place]];
             return std::all_of(members.begin(), members.end(), [&](std::uint32_t rank) { return is_slow[rank]; });
         };
         const std::size_t dropped = std::erase_if(slow_, [&](const Finding& one) {
-            const std::vector<std::uint32_t> places = places_of(one);
+            const std::vector<std::uint32_t> places = steps_.places_of(one);
             return is_routed_work(places, is_routed) ||
                    (has_stage && std::all_of(places.begin(), places.end(), is_of_stage));
         });
@@ -74,14 +74,6 @@ class SlowRankPrices {
         return share_of_all >= least_agreement * most;
     }
 
-    [[nodiscard]] std::vector<std::uint32_t> places_of(const Finding& finding) const {
-        std::vector<std::uint32_t> places;
-        for (std::uint32_t i = 0; i < steps_.ranks(); ++i)
-            if (std::binary_search(finding.ranks.begin(), finding.ranks.end(), model_.rows->ranks()[i].rank))
-                places.push_back(i);
-        return places;
-    }
-
     [[nodiscard]] bool is_routed_work(const std::vector<std::uint32_t>& places,
                                       const std::vector<bool>& is_routed) const {
         if (is_routed.empty()) return false;
@@ -104,7 +96,7 @@ class SlowRankPrices {
         std::vector<bool> prompt(steps_.ranks());
         for (const Finding& one : slow_)
             if (use(one))
-                for (const std::uint32_t place : places_of(one)) {
+                for (const std::uint32_t place : steps_.places_of(one)) {
                     is_slow[place] = true;
                     if (one.phase == uncovered_name) prompt[place] = true;
                 }
@@ -128,7 +120,7 @@ class SlowRankPrices {
         replay_.saving = 1 - without_ms / job_.as_it_was_ms;
         if (std::any_of(slow_.begin(), slow_.end(), [](const Finding& one) { return one.is_bound; }))
             return std::nullopt;
-        describe(all, places_of(all));
+        describe(all, steps_.places_of(all));
         return all;
     }
 

@@ -32,12 +32,14 @@ struct SpecialCause {
 [[nodiscard]] std::optional<SpecialCause> find_routed_work(const ReplayedSteps& steps,
                                                            const std::vector<bool>& is_routed);
 
-/// Work that takes much longer than usual now and then, on any rank.
+/// Work that takes much longer than usual now and then, on any rank; or on one of them, if so many pauses are no
+/// chance.
 [[nodiscard]] std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps);
 
 /// The correlation between the two phases with the most local work: of the same place in the same step of a rank, after
 /// what the rank, the step and the place explain. Work that depends on the data makes both phases of a micro-batch
-/// longer; jitter does not know micro-batches. The larger r² of single places and of sums over a step.
-[[nodiscard]] double data_correlation(const ReplayedSteps& steps);
+/// longer; jitter does not know micro-batches. Nor do slow ranks (`is_slow`, by rank), which are left out. The larger
+/// r² of single places and of sums over a step.
+[[nodiscard]] double data_correlation(const ReplayedSteps& steps, const std::vector<bool>& is_slow);
 
 }  // namespace cep::tool

@@ -20,8 +20,9 @@ constexpr std::size_t most_described = 3;
 constexpr double errors_of_doubt = 3;  // of a replay that is not exact
 constexpr double least_share = 0.1;    // of what an even job would gain
 
-bool is_of_ranks(const Finding& cause) {
-    return cause.kind == FindingKind::ranks || cause.kind == FindingKind::host;
+/// Whether the verdict names slow ranks by themselves, which this cause is the sum of.
+bool is_named(const Finding& cause, const Verdict& verdict) {
+    return (cause.kind == FindingKind::ranks || cause.kind == FindingKind::host) && verdict.names_ranks();
 }
 
 /// Time of the steps / what it would be without this.
@@ -66,6 +67,10 @@ std::pair<std::string, std::string> name_cause(const Finding& cause) {
             if (cause.ranks.size() > 1) return {ranks_of(cause) + " are slow" + in_phase(cause), "without them"};
             [[fallthrough]];
         case FindingKind::host:
+            if (cause.step_fraction > 0)
+                return {fmt::format("{} is slow now and then{}, in {} of the steps", ranks_of(cause), in_phase(cause),
+                                    format_percent(cause.step_fraction)),
+                        "without that"};
             return {ranks_of(cause) + " is slow" + in_phase(cause), "without it"};
         case FindingKind::stage:
             if (cause.ranks.size() == 1)  // rows cannot tell which
@@ -126,6 +131,9 @@ std::string_view what_to_do(FindingKind kind) {
             return "spread tokens over the experts: a capacity factor, a loss that balances the load, or other places "
                    "of "
                    "the experts";
+        case FindingKind::ranks:
+            return "look for what stops this rank: garbage collection, other processes, clocks (nvidia-smi -q -d "
+                   "CLOCK)";
         case FindingKind::pauses:
             return "look for what stops ranks: garbage collection, page cache and swap, other processes, checkpoints "
                    "of "
@@ -179,7 +187,7 @@ const Finding* top_cause(const Verdict& verdict) {
 const Finding* headline_cause(const Verdict& verdict) {
     if (verdict.abstained) return nullptr;
     const Finding* const cause = top_cause(verdict);
-    return cause == nullptr || is_of_ranks(*cause) ? nullptr : cause;
+    return cause == nullptr || is_named(*cause, verdict) ? nullptr : cause;
 }
 
 std::string headline_of_cause(const Verdict& verdict) {
@@ -225,7 +233,7 @@ void add_causes(Document& document, const Verdict& verdict) {
     for (const Finding* const cause : causes) {
         if (described == most_described) break;
         const bool is_noise = !replay.holds() && cause->cost_share.value_or(0) < std::abs(replay.error);
-        if (is_noise && !is_of_ranks(*cause)) continue;
+        if (is_noise && !is_named(*cause, verdict)) continue;
         if (gain_of(*cause) < least_slowdown &&
             !(cause->loss_share >= least_share && replay.slowdown >= least_slowdown))
             continue;
@@ -233,7 +241,7 @@ void add_causes(Document& document, const Verdict& verdict) {
         const bool is_certain = cause->kind == FindingKind::link || cause->kind == FindingKind::loader;
         if ((cause == in_headline || is_certain) && !what_to_do(cause->kind).empty())
             document.next.emplace_back(what_to_do(cause->kind));
-        if (cause == in_headline || (in_headline == nullptr && is_of_ranks(*cause))) continue;
+        if (cause == in_headline || (in_headline == nullptr && is_named(*cause, verdict))) continue;
         std::string text = describe(*cause, verdict, "; ");
         if (causes.size() > 1 && cause->loss_share >= 0.005)
             text += fmt::format("; that is {} of what an even job would gain", format_percent(cause->loss_share));

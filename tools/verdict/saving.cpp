@@ -107,8 +107,8 @@ void settle(const JudgedJob& judged, Verdict& verdict) {
     if (cause == nullptr) return;
     const bool settles = cause->kind != FindingKind::loader && verdict.replay.steps >= StragglerRules::least_steps;
     if (verdict.abstained && !settles) return;
-    if (cause->kind != FindingKind::ranks && cause->kind != FindingKind::host)
-        set_share(judged, cause->cost_share.value_or(0), verdict);
+    const bool is_of_ranks = cause->kind == FindingKind::ranks || cause->kind == FindingKind::host;
+    if (!is_of_ranks || !verdict.names_ranks()) set_share(judged, cause->cost_share.value_or(0), verdict);
     verdict.slowdown_is_bound |= cause->is_bound;
     verdict.abstained = false;
     verdict.reason.clear();
