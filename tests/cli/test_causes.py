@@ -49,6 +49,13 @@ def test_a_slow_worker_of_a_pipeline_costs_what_its_replay_saves(summarized, sil
     assert [straggler["rank"] for straggler in verdict["stragglers"]] == [5] and verdict["harmless"] == []
 
 
+@pytest.mark.parametrize("dp", [2, 4])
+def test_what_the_others_wait_for_a_slow_rank_of_a_pipeline_is_no_bubble(summarized, dp):
+    truth, verdict = summarized(Shape("pipeline", dp=dp, pp=4, micro_batches=8), Fault("rank", 1.4, (3,)))
+    said = re.search(r" wait ([\d.]+) ms a step", " ".join([verdict["headline"], *verdict["evidence"]]))
+    assert float(said[1]) == pytest.approx(truth.step_ms - truth.without_ms, rel=0.05)
+
+
 def test_a_long_last_stage_is_named_where_too_few_ranks_can_be_compared(summarized):
     shape = Shape("pipeline", dp=2, pp=4, micro_batches=8, steps=10)
     truth, verdict = summarized(shape, Fault("stage", 1.5))

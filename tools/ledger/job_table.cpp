@@ -149,8 +149,8 @@ class Builder {
     [[nodiscard]] StepMatrix new_matrix() const { return {table_.ranks.size(), table_.steps.size()}; }
 
     void make_matrices() {
-        for (StepMatrix* matrix : {&table_.uncovered_ms, &table_.step_ms, &table_.comm_ms, &table_.wait_ms,
-                                   &table_.group_wait_ms, &table_.exposed_ms})
+        for (StepMatrix* matrix :
+             {&table_.uncovered_ms, &table_.step_ms, &table_.comm_ms, &table_.wait_ms, &table_.exposed_ms})
             *matrix = new_matrix();
         make_phases();
     }
@@ -324,7 +324,6 @@ class Builder {
         table_.step_ms.set_cell(cell, of_rank.step_ms);
         table_.comm_ms.set_cell(cell, of_rank.comm_ms);
         table_.wait_ms.set_cell(cell, of_rank.wait_ms);
-        table_.group_wait_ms.set_cell(cell, of_rank.group_wait_ms);
         table_.exposed_ms.set_cell(cell, of_rank.exposed_ms);
         table_.uncovered_ms.set_cell(cell, of_rank.uncovered_ms);
     }

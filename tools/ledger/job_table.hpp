@@ -68,11 +68,10 @@ struct JobTable {
     std::vector<double> median_step_ms;  // of step_ms, over ranks, by step
     StepMatrix step_ms;                  // the step span; without any, from the first begin of the step to the last end
     StepMatrix comm_ms;                  // in all communication, overlapping parts once
-    StepMatrix wait_ms;                  // of comm_ms: waiting for other ranks while no work runs; NaN if unknown
-    StepMatrix group_wait_ms;            // of wait_ms: in collectives of three ranks and more
-    StepMatrix exposed_ms;               // of comm_ms: not beside a local phase
-    StepMatrix uncovered_ms;             // in no phase: inside of the step, and between it and the step before
-    std::size_t all_steps = 0;           // of which `steps` are all, or a random part
+    StepMatrix wait_ms;         // of comm_ms: waiting for late ranks while no work runs, no bubble; NaN if unknown
+    StepMatrix exposed_ms;      // of comm_ms: not beside a local phase
+    StepMatrix uncovered_ms;    // in no phase: inside of the step, and between it and the step before
+    std::size_t all_steps = 0;  // of which `steps` are all, or a random part
 };
 
 /// The table, and the ledger, which is of all steps.

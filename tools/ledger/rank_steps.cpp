@@ -10,8 +10,7 @@ namespace cep::tool {
 namespace {
 
 constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
-constexpr float idle_lag_ms = 0.05F;      // a launch takes a tenth of it: the device had waited
-constexpr std::uint32_t least_group = 3;  // ranks; two may be neighbours of a pipeline
+constexpr float idle_lag_ms = 0.05F;  // a launch takes a tenth of it: the device had waited
 
 std::int64_t nanoseconds(double ms) {
     return static_cast<std::int64_t>(ms * 1e6 + 0.5);
@@ -48,9 +47,9 @@ void StepAnalyser::start(const std::vector<RankPhase>& phases) {
     local_.clear();
     inner_.clear();
     comm_.clear();
-    only_groups_ = has_starts_ = true;
+    has_starts_ = true;
     has_step_ = false;
-    step_ms_ = wait_ms_ = group_wait_ms_ = 0;
+    step_ms_ = wait_ms_ = 0;
     step_ = {0, 0};
     if (places_.size() < phases.size()) places_.resize(phases.size());
 }
@@ -98,10 +97,8 @@ void StepAnalyser::find_transfer(Item& item) {
     if (!is_matched) return;
     item.waiting_end_ns += nanoseconds(waited_ms);
     result_.matched_ms += duration_ms;
-    wait_ms_ += waited_ms;
-    item.is_group = collective.ranks >= least_group;
-    only_groups_ &= item.is_group;
-    if (item.is_group) group_wait_ms_ += waited_ms;
+    item.is_for_late = piece_of(item) != TimeKind::bubble;
+    if (item.is_for_late) wait_ms_ += waited_ms;
 }
 
 void StepAnalyser::sort(std::vector<Item>& items) {
@@ -183,7 +180,6 @@ void StepAnalyser::by_durations() {
     if (!comm_.empty()) {
         const bool is_known = result_.matched_ms > 0;
         result_.wait_ms = is_known ? wait_ms_ : not_known;
-        result_.group_wait_ms = is_known ? group_wait_ms_ : not_known;
     }
     if (sum_ms > 0 || has_step_) find_pieces(nanoseconds(result_.step_ms), ms);
     find_exposures(ms);
@@ -227,7 +223,6 @@ void StepAnalyser::by_intervals() {
         const Blocked blocked = find_blocked(item, first_comm);
         all.ms += blocked.ms;
         all.wait_ms += blocked.wait_ms;
-        all.group_wait_ms += blocked.group_wait_ms;
         take_local(item, blocked);
         append(local_set_, item.interval);
     }
@@ -259,11 +254,10 @@ void StepAnalyser::take_local(Item& item, const Blocked& blocked) {
 }
 
 void StepAnalyser::find_comm() {
-    for (Intervals* set : {&comm_set_, &waits_, &group_waits_}) set->clear();
+    for (Intervals* set : {&comm_set_, &waits_}) set->clear();
     for (const Item& item : comm_) {
         append(comm_set_, item.interval);
-        append(waits_, item.waiting());
-        if (item.is_group && !only_groups_) append(group_waits_, item.waiting());
+        if (item.is_for_late) append(waits_, item.waiting());
     }
     result_.comm_ms = length_ms(comm_set_);
 }
@@ -271,14 +265,10 @@ void StepAnalyser::find_comm() {
 // What it waits for inside of phases, as far as that blocks them, and all between them.
 void StepAnalyser::find_waiting(const Blocked& in_phases) {
     if (result_.matched_ms == 0) {
-        result_.wait_ms = result_.group_wait_ms = not_known;
+        result_.wait_ms = not_known;
         return;
     }
-    const double beside_ms = length_ms(waits_) - shared_ms(waits_, local_set_);
-    const double group_beside_ms =
-        only_groups_ ? beside_ms : length_ms(group_waits_) - shared_ms(group_waits_, local_set_);
-    result_.wait_ms = beside_ms + in_phases.wait_ms;
-    result_.group_wait_ms = group_beside_ms + in_phases.group_wait_ms;
+    result_.wait_ms = length_ms(waits_) - shared_ms(waits_, local_set_) + in_phases.wait_ms;
 }
 
 // What the phase began on its own stream blocks it until it is done, as does all that it ends with; what it began on
@@ -286,7 +276,6 @@ void StepAnalyser::find_waiting(const Blocked& in_phases) {
 void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_comm) {
     blocked_.clear();
     blocked_waits_.clear();
-    blocked_group_waits_.clear();
     queues_.clear();
     for (std::size_t i = first_comm; i < comm_.size(); ++i) {
         const Item& item = comm_[i];
@@ -302,15 +291,14 @@ void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_
             queues.end_ns = item.interval.end_ns;
             queues.ends_phase |= at_end;
             queues.all.add(item.waiting(), is_late);
-            if (item.is_group) queues.group.add(item.waiting(), is_late);
+            if (item.is_for_late) queues.for_late.add(item.waiting(), is_late);
         }
         if (!at_end && (!nested || beside)) continue;
         const std::int64_t begin_ns = beside ? item.waiting_end_ns : item.interval.begin_ns;
         blocked_.push_back(
             {std::max(begin_ns, local.interval.begin_ns), std::min(item.interval.end_ns, local.interval.end_ns)});
         if (beside) continue;
-        blocked_waits_.push_back(item.waiting());
-        if (item.is_group) blocked_group_waits_.push_back(item.waiting());
+        if (item.is_for_late) blocked_waits_.push_back(item.waiting());
     }
 }
 
@@ -322,18 +310,16 @@ StepAnalyser::Blocked StepAnalyser::find_blocked(const Item& local, std::size_t 
     sort_by_what_they_block(local, first_comm);
     if (blocked_.empty() && queues_.empty()) return {};
     std::int64_t beside_ns = 0;
-    std::int64_t group_beside_ns = 0;
+    std::int64_t wait_ns = 0;
     std::int64_t at_end_ns = 0;
     for (const StreamQueues& queues : queues_) {
         beside_ns = std::max(beside_ns, queues.all.waiting_ns(queues.ends_phase));
         if (queues.ends_phase) at_end_ns = std::max(at_end_ns, queues.all.waiting_ns(true));
-        group_beside_ns = std::max(group_beside_ns, queues.group.waiting_ns(queues.ends_phase));
+        wait_ns = std::max(wait_ns, queues.for_late.waiting_ns(queues.ends_phase));
     }
-    for (Intervals* intervals : {&blocked_, &blocked_waits_, &blocked_group_waits_}) unite(*intervals);
-    const double beside_ms = static_cast<double>(beside_ns) * 1e-6;
-    return {length_ms(blocked_) + beside_ms, length_ms(blocked_waits_) + beside_ms,
-            length_ms(blocked_group_waits_) + static_cast<double>(group_beside_ns) * 1e-6,
-            static_cast<double>(at_end_ns) * 1e-6};
+    for (Intervals* intervals : {&blocked_, &blocked_waits_}) unite(*intervals);
+    return {length_ms(blocked_) + static_cast<double>(beside_ns) * 1e-6,
+            length_ms(blocked_waits_) + static_cast<double>(wait_ns) * 1e-6, static_cast<double>(at_end_ns) * 1e-6};
 }
 
 StepAnalyser::StreamQueues& StepAnalyser::queues_on(std::uint32_t stream) {

@@ -41,10 +41,9 @@ struct RankStep {
     std::vector<LocalTime> local;
     double step_ms = 0;  // NaN if there is nothing to tell it from
     double comm_ms = 0;
-    double wait_ms = 0;        // in collectives, not beside own work; NaN where no collective was matched
-    double group_wait_ms = 0;  // of wait_ms: in collectives of three ranks and more
-    double matched_ms = 0;     // duration of the collectives that were
-    double all_comm_ms = 0;    // duration of all
+    double wait_ms = 0;      // for late ranks in collectives, not beside own work; NaN where no collective was matched
+    double matched_ms = 0;   // duration of the collectives that were
+    double all_comm_ms = 0;  // duration of all
     double exposed_ms = 0;
     double step_span_ms = 0;  // of spans that enclose the others
     double uncovered_ms = 0;  // of the step: in no phase and no communication
@@ -75,7 +74,7 @@ class StepAnalyser {
         std::uint32_t phase = 0;
         schema::Kind kind = schema::Kind::other;
         Clock clock = Clock::none;
-        bool is_group = false;
+        bool is_for_late = false;    // its waiting is for ranks that are late: no bubble of a pipeline
         bool blocks = false;         // see PhaseSeries
         bool is_evaluation = false;  // of the trainer's thread, with all that is inside
 
@@ -87,14 +86,13 @@ class StepAnalyser {
         std::int64_t end_ns = 0;
         bool ends_phase = false;
         CommQueue all;
-        CommQueue group;  // of three ranks and more
+        CommQueue for_late;
     };
     /// How long one phase could not go on.
     struct Blocked {
         double ms = 0;
-        double wait_ms = 0;        // of it: for other ranks
-        double group_wait_ms = 0;  // of that: in collectives of three ranks and more
-        double at_end_ms = 0;      // of wait_ms: before communication on another stream that the phase ends with
+        double wait_ms = 0;    // of it: for late ranks
+        double at_end_ms = 0;  // of it: before communication on another stream that the phase ends with
     };
 
     static bool begins_before(const Item& a, const Item& b) {
@@ -140,11 +138,9 @@ class StepAnalyser {
     bool has_starts_ = true;
     bool has_step_ = false;
     bool has_evaluation_ = false;
-    bool only_groups_ = true;  // every collective that was matched is one of three ranks and more
     double step_ms_ = 0;
     Interval step_{0, 0};  // of the step spans
     double wait_ms_ = 0;   // sums, overlapping or not
-    double group_wait_ms_ = 0;
     // With starts, both by their begin:
     std::vector<Item> local_;
     std::vector<Item> comm_;
@@ -153,7 +149,6 @@ class StepAnalyser {
     std::vector<std::uint32_t> places_;    // by phase: index of its LocalTime
     Intervals comm_set_;
     Intervals waits_;
-    Intervals group_waits_;
     Intervals local_set_;
     Intervals compute_set_;
     Intervals covered_;
@@ -161,7 +156,6 @@ class StepAnalyser {
     // For one phase:
     Intervals blocked_;
     Intervals blocked_waits_;
-    Intervals blocked_group_waits_;
     std::vector<StreamQueues> queues_;
 };
 

@@ -47,8 +47,7 @@ StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups)
 void forget_waits(const EarlyEnd& end, JobTable& table) {
     for (std::size_t step = 0; step < table.steps.size(); ++step)
         for (std::size_t rank = 0; end.is_behind(table.steps[step]) && rank < table.ranks.size(); ++rank)
-            for (StepMatrix* const waits_ms : {&table.wait_ms, &table.group_wait_ms})
-                waits_ms->set(rank, step, std::numeric_limits<double>::quiet_NaN());
+            table.wait_ms.set(rank, step, std::numeric_limits<double>::quiet_NaN());
 }
 
 bool is_next_recorded(const std::vector<std::int64_t>& steps, std::size_t step) {

@@ -344,15 +344,13 @@ class Finder {
         std::vector<double> waits_ms = waits_of(one, [&](std::size_t step) { return others_ms[step]; });
         const double longer_ms =
             mean_of(waits_of(one, [&](std::size_t step) { return others_ms[step] - own_ms[step]; }));
-        // Collectives of two ranks are those of a pipeline's neighbours, or of a role that has no more.
-        const StepMatrix& wait_ms = role.ranks.size() < 3 ? table_.wait_ms : table_.group_wait_ms;
         constexpr double least_quantile = 0.25;  // the least may be of lost rows
-        const std::vector<double> least_ms = quantiles_over_ranks(wait_ms, others, least_quantile);
+        const std::vector<double> least_ms = quantiles_over_ranks(table_.wait_ms, others, least_quantile);
         double most_ms = one.all_excess_ms;
         if (const auto least = waits_of(one, [&](std::size_t step) { return least_ms[step]; }); !least.empty())
             most_ms = std::min(most_ms, mean_of(least));
         for (const std::size_t rank : others)
-            if (const auto of_rank = waits_of(one, [&](std::size_t step) { return wait_ms.at(rank, step); });
+            if (const auto of_rank = waits_of(one, [&](std::size_t step) { return table_.wait_ms.at(rank, step); });
                 !of_rank.empty())
                 most_ms = std::min(most_ms, mean_of(of_rank));
         judge(one, !waits_ms.empty(), longer_ms, most_ms);

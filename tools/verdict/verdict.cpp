@@ -48,7 +48,7 @@ class Judge {
         }
         verdict_.early_end = find_early_end(job_.ranks, all_steps(job_.ranks));
         if (verdict_.early_end) {
-            seen_waits_ms_ = {table_.wait_ms, table_.group_wait_ms};
+            seen_waits_ms_ = table_.wait_ms;
             forget_waits(*verdict_.early_end, table_);
             leave_out_ended(*verdict_.early_end);
         }
@@ -83,7 +83,7 @@ class Judge {
 
   private:
     Judgement finish() {
-        if (seen_waits_ms_) std::tie(table_.wait_ms, table_.group_wait_ms) = std::move(*seen_waits_ms_);
+        if (seen_waits_ms_) table_.wait_ms = std::move(*seen_waits_ms_);
         return {std::move(verdict_), std::move(table_)};
     }
 
@@ -245,7 +245,7 @@ class Judge {
     JobTable& table_ = judged_.table;
     std::vector<PeerGroup>& groups_ = judged_.groups;
     const JudgeOptions& options_;
-    std::optional<std::pair<StepMatrix, StepMatrix>> seen_waits_ms_;  // of all and of groups, before forget_waits()
+    std::optional<StepMatrix> seen_waits_ms_;  // before forget_waits()
     Verdict verdict_;
 };
 

@@ -182,7 +182,7 @@ TEST(Stragglers, ARankWhoseSlowStepsCostNothingIsHarmless) {
     const auto slow = [](std::size_t rank, std::size_t) { return rank == 5 ? 3.0 : 0; };
     const auto fast = [](std::size_t rank, std::size_t) { return rank == 5 ? -4.0 : 0; };
     JobTable table = table_with({noisy_phase("forward", 1, slow), noisy_phase("backward", 2, fast)});
-    table.wait_ms = table.group_wait_ms =
+    table.wait_ms =
         matrix_of(job_ranks, job_steps, [](std::size_t rank, std::size_t) { return rank == 6 ? 0.0 : 10.0; });
     const Found found = find(table);
     EXPECT_TRUE(found.costly.empty());
