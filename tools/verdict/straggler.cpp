@@ -113,6 +113,7 @@ class Finder {
     explicit Finder(const JobTable& table) : table_(table), absent_(table), all_ms_(sum_ms(table.median_step_ms)) {}
 
     Stragglers find(const std::vector<PeerGroup>& roles, std::size_t threads) {
+        is_pipeline_ = roles.size() > 1;
         search(roles, threads);
         for (const PeerGroup& role : roles) drop_exchanged(role);
         one_for_each_rank();
@@ -302,7 +303,9 @@ class Finder {
         } else {
             one.is_costly = weight_of(one) > StragglerRules::least_cost * typical_ms(table_.median_step_ms);
         }
-        const bool is_certain = one.kind == FindingKind::straggler && one.phase != uncovered_name;
+        // In a pipeline, its neighbours wait, too: the replay says how long.
+        const bool may_be_waited_for = one.kind == FindingKind::straggler || is_pipeline_;
+        const bool is_certain = may_be_waited_for && one.phase != uncovered_name;
         if (!is_certain && !one.keeps_waiting) return;
         result_.findings.push_back(std::move(one));
     }
@@ -370,6 +373,7 @@ class Finder {
     const JobTable& table_;
     const AbsentRows absent_;
     const double all_ms_;  // of all steps
+    bool is_pipeline_ = false;
     std::vector<Straggler> found_;
     std::vector<SlowGroup> groups_;
     std::vector<const PeerGroup*> peers_ = std::vector<const PeerGroup*>(table_.ranks.size());
