@@ -80,6 +80,10 @@ def test_a_wrong_value_is_named_with_its_option_and_what_is_right(cep, tmp_path,
     assert cep(*arguments, status=2).stderr.decode().splitlines()[0] == says
 
 
+def test_the_help_of_all_fits_on_a_terminal(cep):
+    assert max(map(len, cep("--help", env={"COLUMNS": "80"}).stdout.decode().splitlines())) <= 80
+
+
 def test_no_arguments_print_the_help(cep):
     assert cep().stdout == cep("--help").stdout == cep("help").stdout
 
@@ -90,6 +94,7 @@ def test_help_is_wrapped(cep, command, columns, most):
     text = cep(command, "--help", env={"COLUMNS": columns}).stdout.decode()
     before_examples = text.split("Examples:")[0]
     assert max(map(len, before_examples.splitlines())) <= most
+    assert max(map(len, text.splitlines())) <= max(most, 80), "examples are for any terminal"
     if command != "completion":  # whose help has no long lines
         assert max(map(len, before_examples.splitlines())) > most - 20
 

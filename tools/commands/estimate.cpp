@@ -242,9 +242,11 @@ struct EstimateCommand {
         run_options.add_to(command);
         job_options.add_to(command, "Durations kept");
         command.set_examples(
-            "  cep estimate --params 175e9 --tokens 2097152 --ranks 1024 --gpu A100 --step-ms 60000\n"
-            "  cep estimate --layers 32 --hidden 4096 --heads 32 --ffn 11008 --gated --vocab 32000 --seq 4096 \\\n"
-            "      --batch 256 --ranks 64 --zero 3 --gpu H100 --link-gb-per-s 50\n"
+            "  cep estimate --params 175e9 --tokens 2097152 --ranks 1024 --gpu A100 \\\n"
+            "      --step-ms 60000\n"
+            "  cep estimate --layers 32 --hidden 4096 --heads 32 --ffn 11008 --gated \\\n"
+            "      --vocab 32000 --seq 4096 --batch 256 --ranks 64 --zero 3 --gpu H100 \\\n"
+            "      --link-gb-per-s 50\n"
             "  cep estimate output\n"
             "  cep estimate --params 1.3e9 --world 64,512 output");
     }

@@ -33,8 +33,8 @@ void add_commands(CLI::App& app, cep::cli::Command& run) {
         "  cep summarize output/cuda_event_profiler\n"
         "  cep check output\n"
         "  cep merge -o job.jsonl.zst output\n"
-        "'cep COMMAND --help' explains a command, 'cep help COMMAND' shows its manual page.\n"
-        "'cep help topics' names the other pages.");
+        "'cep COMMAND --help' explains a command, 'cep help COMMAND' shows its page of\n"
+        "the manual, and 'cep help topics' names the other pages.");
 }
 
 Status write_help(const CLI::App& app) {

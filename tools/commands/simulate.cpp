@@ -95,8 +95,9 @@ struct SimulateCommand {
         add_settings(simulate);
         simulate.set_examples(
             "  cep simulate -o job --ranks 64 --steps 2000\n"
-            "  cep simulate -o job --ranks 64 --fault '{\"rank\": 5, \"phase\": \"forward\", \"slowdown\": 1.3}'\n"
-            "  cep simulate -o job --ranks 4096 --tp 8 --pp 8 --scenario slow_host.json --seed 7");
+            "  cep simulate -o job --ranks 64 \\\n"
+            "      --fault '{\"rank\": 5, \"phase\": \"forward\", \"slowdown\": 1.3}'\n"
+            "  cep simulate -o job --ranks 4096 --tp 8 --pp 8 --scenario slow_host.json");
     }
 };
 
