@@ -16,7 +16,8 @@ void CaptureSwitch::at_step(std::int64_t step, std::uint64_t captures_met) noexc
     else if (state == State::waiting && step > range_.last_step &&
              state_.exchange(State::ended, std::memory_order_acq_rel) == State::waiting)
         print_message(rank_,
-                      "capture_range: nothing was captured: no step of it had a CUDA context and no stream capture");
+                      "capture_range: nothing was captured: each of its steps was without a CUDA context, or in a "
+                      "stream capture");
 }
 
 void CaptureSwitch::end() noexcept {

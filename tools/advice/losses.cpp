@@ -31,7 +31,8 @@ constexpr std::array<Advice, piece_count> advices = {{
     {"the largest part is compute; at a low MFU: bf16 or TF32, fused attention, torch.compile, a larger batch, less "
      "recomputation (torch.profiler, then cep kernels)",
      "cep kernels traces; cep compare before after"},
-    {"transfer: overlap it with backward, fewer and larger messages (bucket size), check the links (cep comm)",
+    {"transfer: overlap it with backward, fewer and larger messages (cep estimate tries bucket sizes), "
+     "check the links (cep comm)",
      "cep comm after; cep compare before after"},
     {"waiting for other ranks: even out their work; cep summarize --by rank says who works longest",
      "cep summarize --by rank after"},
@@ -46,7 +47,7 @@ constexpr std::array<Advice, piece_count> advices = {{
     {"checkpoints: write them asynchronously, or less often", compare},
     {"evaluation: less often, on fewer batches, or in a job of its own", compare},
     {"metrics and logging: less often, and without a synchronising call such as item(); off the loop", compare},
-    {"name what these phases do with a kind, and do it less often", compare},
+    {"give these phases a kind, and do what they do less often", compare},
     {"the host is late: look for synchronising calls, Python overhead, small kernels (torch.compile, CUDA graphs)",
      "py-spy record --pid PID; cep compare before after"},
     {"time more phases: no row says what the steps do meanwhile", "cep summarize after"},

@@ -25,13 +25,17 @@ struct Rule {
 
 constexpr Rule setting_rules[] = {
     {"anomaly_detection", "anomaly_detection", "true", {}, "anomaly detection is on: switch it off when not debugging"},
-    {"launch_blocking", "CUDA_LAUNCH_BLOCKING", "1", {}, "CUDA_LAUNCH_BLOCKING=1: each launch waits for its kernel"},
+    {"launch_blocking",
+     "CUDA_LAUNCH_BLOCKING",
+     "1",
+     {},
+     "CUDA_LAUNCH_BLOCKING=1 makes each launch wait for its kernel: unset it"},
     {"distributed_debug",
      "TORCH_DISTRIBUTED_DEBUG",
      "DETAIL",
      {},
-     "TORCH_DISTRIBUTED_DEBUG=DETAIL: each collective is checked by another one"},
-    {"nccl_debug", "NCCL_DEBUG", "TRACE", {}, "NCCL_DEBUG=TRACE: NCCL writes a line for each call"},
+     "TORCH_DISTRIBUTED_DEBUG=DETAIL checks each collective by another one: unset it"},
+    {"nccl_debug", "NCCL_DEBUG", "TRACE", {}, "NCCL_DEBUG=TRACE writes a line for each call: WARN is enough"},
     {"deterministic",
      "deterministic_algorithms",
      "true",
@@ -41,13 +45,14 @@ constexpr Rule setting_rules[] = {
      "cudnn_deterministic",
      "true",
      {},
-     "cudnn.deterministic is on: convolutions may take slower algorithms"},
+     "cudnn.deterministic is on, which keeps convolutions from faster algorithms: switch it off unless the run must be "
+     "repeatable"},
     {"pin_memory", "loader_pin_memory", "false", TimeKind::host_to_device,
      "pin_memory is off and copies to the device take {}: pin_memory=True, and non_blocking=True in the copies"},
     {"num_workers", "loader_num_workers", "0", TimeKind::data,
      "the loader has no workers and loading takes {}: num_workers above 0"},
     {"persistent_workers", "loader_persistent_workers", "false", TimeKind::data,
-     "persistent_workers is off and loading takes {}: workers start again at each epoch"},
+     "persistent_workers is off and loading takes {}: persistent_workers=True, else workers start again at each epoch"},
     {"compile", "compiled", "false", TimeKind::host_late,
      "the model is not compiled and the device waits for its host {} of the time: torch.compile"},
     {"optimizer", "optimizer_fused", "false", TimeKind::host_late,
@@ -109,7 +114,7 @@ std::optional<std::string> advise_on_threads(const JobSettings& settings) {
     if (!threads || !ranks || !cores || *threads * *ranks <= *cores) return std::nullopt;
     if (*ranks > *cores)
         return fmt::format("{} ranks on {} cores: fewer ranks, or a host with more cores", *ranks, *cores);
-    return fmt::format("{} ranks x {} threads on {} cores: OMP_NUM_THREADS of at most {}", *ranks, *threads, *cores,
+    return fmt::format("{} ranks x {} threads on {} cores: set OMP_NUM_THREADS to at most {}", *ranks, *threads, *cores,
                        std::floor(*cores / *ranks));
 }
 

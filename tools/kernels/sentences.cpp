@@ -190,7 +190,7 @@ std::vector<std::string> advise(const KernelReport& report) {
     if (idle_fraction(report) > much_idle && mean_kernel_ms(report) < short_kernel_ms)
         advice.push_back(
             fmt::format("bound by launches: kernels take {} on average and the GPUs are idle {}: fuse them "
-                        "(torch.compile), launch them as one (CUDA graphs), or a larger batch",
+                        "(torch.compile), launch them as one (CUDA graphs), or take a larger batch",
                         tool::format_duration_ms(mean_kernel_ms(report)), percent(idle_fraction(report))));
     if (share(KernelClass::matmul) + share(KernelClass::attention) > bound_by_compute)
         advice.emplace_back(
@@ -210,7 +210,7 @@ std::vector<std::string> advise(const KernelReport& report) {
                         "(torch.compile, fused norms and optimizers): {}",
                         percent(share(KernelClass::other)), longest_of(report.total.kernels)));
     if (ratio(pageable_copies_ns(report.total.kernels), all_ns) > much_pageable)
-        advice.emplace_back("copies are from or to pageable memory: pin_memory=True, with non_blocking=True");
+        advice.emplace_back("copies go from or to pageable memory: pin_memory=True, with non_blocking=True");
     return advice;
 }
 
