@@ -111,6 +111,15 @@ class Startup(Job):
         return self.loss * STEPS
 
 
+class Recompiled(Job):
+    """The first step compiles for 30 steps' time, and two later ones for six each."""
+
+    def lose(self, step):
+        times = {0: 30, 120: 6, 160: 6}.get(step, 0)
+        for line in self.lines:
+            line.phase("forward", "compute", times * STEP_NS + MS, "compute", lag_ns=5 * MS)
+
+
 class Restart(Job):
     def before(self, step):
         if step == STEPS // 2:
@@ -196,6 +205,14 @@ def test_a_loss_that_just_is_not_has_none(rule, tmp_path):
     assert rule not in [one["id"] for one in ledger["losses"]]
     (share,) = [one["share"] for one in ledger["pieces"] if one["piece"] == rule]
     assert 0.003 < share < LEAST_SHARE
+
+
+def test_steps_that_compile_again_are_no_startup_and_have_their_share(tmp_path):
+    folder = Recompiled(0).make().write(tmp_path / "job")
+    (loss,) = [one for one in summary_of(folder)["ledger"]["losses"] if one["id"] == "startup"]
+    assert loss["steps"] == "step 0"
+    text = " ".join(run_cep("summarize", folder).decode().split())
+    assert "3 steps took over 1.5 times as long as their neighbours (17 % of the time), most of it in forward" in text
 
 
 @pytest.mark.parametrize(("mfu", "is_advised_on"), [(None, True), (0.49, True), (0.51, False)])

@@ -125,13 +125,16 @@ std::string locate_phase(const Job& job, const Ledger& ledger, std::string_view 
                                                                                         : "";
 }
 
-/// Steps far longer than the median step, if they are few and explain the loss.
-std::string locate_long_steps(const Ledger& ledger, double loss_ms) {
+/// Steps far longer than the median step, if they are few and explain the loss. Of start-up, the first ones.
+std::string locate_long_steps(const Ledger& ledger, TimeKind piece, double loss_ms) {
     std::vector<std::int64_t> steps;
     double excess_ms = 0;
     for (const LedgerStep& step : ledger.steps) {
         const double own_ms = step.own_ms();
-        if (own_ms <= far_beyond * ledger.step_times.typical_ms) continue;
+        if (own_ms <= far_beyond * ledger.step_times.typical_ms) {
+            if (piece == TimeKind::startup) break;
+            continue;
+        }
         steps.push_back(step.step);
         excess_ms += own_ms - ledger.step_times.typical_ms;
     }
@@ -199,7 +202,8 @@ std::vector<TimeLoss> find_losses(const Job& job, const Ledger& ledger) {
     std::stable_sort(losses.begin(), losses.end(), [](const TimeLoss& a, const TimeLoss& b) { return a.ms > b.ms; });
     for (std::size_t i = 0; i < std::min(losses.size(), max_phases_located); ++i) {
         TimeLoss& loss = losses[i];
-        loss.steps = loss.phase.empty() ? locate_long_steps(ledger, loss.ms) : locate_phase(job, ledger, loss.phase);
+        loss.steps =
+            loss.phase.empty() ? locate_long_steps(ledger, loss.piece, loss.ms) : locate_phase(job, ledger, loss.phase);
         if (!loss.phase.empty()) loss.ranks = ranks_with(job, loss.phase);
     }
     return losses;

@@ -289,9 +289,9 @@ class Sentences {
                 events.marked_steps.size() == 1 ? "is" : "are", format_duration_ms(events.marked_excess_ms)));
         if (!events.unmarked_steps.empty())
             document_.evidence.push_back(fmt::format(
-                "{} took over 1.5 times as long as {} neighbours{}: {} {}",
+                "{} took over 1.5 times as long as {} neighbours ({} of the time){}: {} {}",
                 format_plural(events.unmarked_steps.size(), "step"),
-                events.unmarked_steps.size() == 1 ? "its" : "their",
+                events.unmarked_steps.size() == 1 ? "its" : "their", format_percent(events.unmarked_share),
                 events.unmarked_phase.empty() ? ", and no mark says why"
                                               : fmt::format(", most of it in {}", events.unmarked_phase),
                 events.unmarked_steps.size() == 1 ? "step" : "steps", format_ranges(events.unmarked_steps, 4)));
