@@ -41,10 +41,21 @@ std::uint64_t CudaState::context_id(CUcontext handle) const noexcept {
     return id;
 }
 
+/// Whether a device has its primary context, which programs with PyTorch use, and it is not the one of that device.
+static bool has_other_primary(const DriverApi& api, CUdevice device) noexcept {
+    unsigned int flags = 0;
+    int active = 0;
+    if (api.primary_ctx_get_state == nullptr) return false;
+    for (CUdevice other = 0; api.primary_ctx_get_state(other, &flags, &active) == result::success; ++other)
+        if (other != device && active != 0) return true;
+    return false;
+}
+
 const Context* CudaState::only_context() const noexcept {
     const Context* const known = contexts.load(std::memory_order_acquire);
     const bool is_only = known != nullptr && known->next.load(std::memory_order_relaxed) == nullptr;
-    return is_only && !known->lost() && exists(*known) ? known : nullptr;
+    if (!is_only || known->lost() || !exists(*known)) return nullptr;
+    return has_other_primary(*driver.load(std::memory_order_acquire), known->device()) ? nullptr : known;
 }
 
 void CudaState::count_error(Context* context, CUresult code) noexcept {
@@ -123,14 +134,23 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
     return {free.event, stream_number(stream)};
 }
 
-/// A thread that has called no function of the CUDA runtime yet has no current context, though the streams that it uses
-/// have one: PyTorch's backward begins so on its own thread. If the process has shown one context only, it is theirs.
-[[gnu::noinline, gnu::cold]] DeviceStamp CudaThread::stamp_without_context(void* stream, std::int64_t now_ns) noexcept {
+/// The context of a stream for a thread that has none: the one that made the stream, else the process's only one.
+CUcontext CudaThread::context_of(void* stream) const noexcept {
+    CUcontext handle = nullptr;
+    if (!is_default_stream(stream) && driver_->stream_get_ctx != nullptr)
+        return driver_->stream_get_ctx(static_cast<CUstream>(stream), &handle) == result::success ? handle : nullptr;
     const Context* const only = state_.only_context();
-    if (only == nullptr || driver_->ctx_push_current(only->handle()) != result::success)
+    return only != nullptr ? only->handle() : nullptr;
+}
+
+/// A thread that has called no function of the CUDA runtime yet has no current context, though the streams that it uses
+/// have one: PyTorch's backward begins so on its own thread.
+[[gnu::noinline, gnu::cold]] DeviceStamp CudaThread::stamp_without_context(void* stream, std::int64_t now_ns) noexcept {
+    CUcontext const handle = context_of(stream);
+    if (handle == nullptr || driver_->ctx_push_current(handle) != result::success)
         return fall_back(HostFallback::no_context);
     CUcontext current = nullptr;
-    const bool is_current = driver_->ctx_get_current(&current) == result::success && current == only->handle();
+    const bool is_current = driver_->ctx_get_current(&current) == result::success && current == handle;
     const DeviceStamp made = is_current ? stamp(stream, now_ns) : fall_back(HostFallback::no_context);
     (void)driver_->ctx_pop_current(&current);
     return made;

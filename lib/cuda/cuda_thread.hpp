@@ -28,7 +28,7 @@ struct CudaState {
 
     /// The context of that handle; added if it is new. Null if memory runs out.
     [[nodiscard]] Context* find_or_add_context(CUcontext handle) noexcept;
-    /// The context of the process, if it has shown one only, and that is alive; else null.
+    /// The context of the process, if it has shown one only, that is alive, and no other device is in use; else null.
     [[nodiscard]] const Context* only_context() const noexcept;
     /// An id that differs from that of an earlier context at the same address; 0 if the driver is too old to tell.
     [[nodiscard]] std::uint64_t context_id(CUcontext handle) const noexcept;
@@ -76,6 +76,7 @@ class alignas(64) CudaThread {
     };
 
     [[nodiscard]] bool find_driver() noexcept;
+    [[nodiscard]] CUcontext context_of(void* stream) const noexcept;
     [[nodiscard]] DeviceStamp stamp_without_context(void* stream, std::int64_t now_ns) noexcept;
     /// Makes the stream's context the current binding; its context stays null if it cannot be made. A stream that was
     /// not used lately belongs to the calling thread's current context. False if the thread has none.

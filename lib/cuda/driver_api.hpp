@@ -84,6 +84,9 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
     X(stream_create, cuStreamCreateWithPriority, cuStreamCreateWithPriority, cuStreamCreateWithPriority, required,     \
       (CUstream* stream, unsigned int flags, int priority))                                                            \
     X(stream_destroy, cuStreamDestroy, cuStreamDestroy_v2, cuStreamDestroy_v2, required, (CUstream stream))            \
+    X(stream_get_ctx, cuStreamGetCtx, cuStreamGetCtx, cuStreamGetCtx, optional, (CUstream stream, CUcontext* context)) \
+    X(primary_ctx_get_state, cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState,       \
+      optional, (CUdevice device, unsigned int* flags, int* active))                                                   \
     X(thread_exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode,       \
       cuThreadExchangeStreamCaptureMode, required, (CUstreamCaptureMode* mode))                                        \
     X(event_create, cuEventCreate, cuEventCreate, cuEventCreate, required, (CUevent* event, unsigned int flags))       \

@@ -96,6 +96,26 @@ TEST_F(ContextTest, ThreadWithoutContextIsTimedOnTheHostClockIfTheProcessHasShow
     EXPECT_EQ(driver().ctx_set_current(context), result::success);
 }
 
+TEST_F(ContextTest, ThreadWithoutContextTakesNoContextForTheOnlyOneIfAnotherDeviceIsInUse) {
+    int devices = 0;
+    ASSERT_EQ(driver().device_get_count(&devices), result::success);
+    if (devices < 2) GTEST_SKIP() << "one device";
+    CUstream stream = new_stream();
+    span("first", nullptr);
+    CUcontext other = nullptr;
+    ASSERT_EQ(driver().primary_ctx_retain(&other, 1), result::success);
+    testing::internal::CaptureStderr();
+    std::thread([&] {
+        span("whose", nullptr);
+        span("made by the first", stream);
+    }).join();
+    const Rows written = flushed_rows();
+    (void)testing::internal::GetCapturedStderr();
+    EXPECT_EQ(written.span("whose").clock(), "host");
+    EXPECT_EQ(written.span("made by the first").clock(), "gpu");
+    EXPECT_EQ(driver().primary_ctx_release(1), result::success);
+}
+
 TEST_F(ContextTest, SpanThatEndsInAnotherContextIsTimedOnTheHostClock) {
     CUstream stream = new_stream();
     const cep_span begun = cep_begin(region("across"), stream);

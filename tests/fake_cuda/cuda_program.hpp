@@ -47,7 +47,6 @@ using CUfunction = struct OpaqueFunction*;
     X(device_get_pci_bus_id, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, optional,                  \
       (char* id, int capacity, CUdevice device))                                                                       \
     X(stream_get_id, cuStreamGetId, cuStreamGetId, cuStreamGetId, optional, (CUstream stream, unsigned long long* id)) \
-    X(stream_get_ctx, cuStreamGetCtx, cuStreamGetCtx, cuStreamGetCtx, optional, (CUstream stream, CUcontext* context)) \
     X(mem_get_info, cuMemGetInfo, cuMemGetInfo_v2, cuMemGetInfo_v2, optional,                                          \
       (std::size_t* free_bytes, std::size_t* total_bytes))                                                             \
     X(get_error_string, cuGetErrorString, cuGetErrorString, cuGetErrorString, optional,                                \

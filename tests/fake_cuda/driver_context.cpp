@@ -210,6 +210,17 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     });
 }
 
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
+    return call(Function::cuDevicePrimaryCtxGetState, [&](Model& instance, Lock&) {
+        require(flags);
+        require(active);
+        check_device(instance, device);
+        *flags = 0;
+        *active = instance.objects.primaries[device].uses > 0 ? 1 : 0;
+        return result::success;
+    });
+}
+
 CUresult cuCtxCreate_v2(CUcontext* context, unsigned int, CUdevice device) {
     return call(Function::cuCtxCreate, [&](Model& instance, Lock&) {
         require(context);

@@ -24,6 +24,7 @@ namespace fake_cuda {
     X(cuDeviceGetPCIBusId, true, false, false)               \
     X(cuDevicePrimaryCtxRetain, true, false, false)          \
     X(cuDevicePrimaryCtxRelease, true, false, false)         \
+    X(cuDevicePrimaryCtxGetState, true, false, false)        \
     X(cuCtxCreate, true, false, false)                       \
     X(cuCtxDestroy, true, false, false)                      \
     X(cuCtxGetCurrent, true, false, false)                   \
