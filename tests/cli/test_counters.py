@@ -64,6 +64,14 @@ def test_a_peak_that_the_allocator_saw_between_the_steps_counts(cep, job):
     assert "5 allocations freed the cache and tried again" in cep("summarize", "job").stdout.decode()
 
 
+def test_the_phase_that_needs_most_memory_is_named(cep, job):
+    for rank in range(2):
+        job.write(rank, rank_rows(rank, {ALLOCATED: [5 * GB], "memory.peak_bytes.forward": [7 * GB, 6 * GB],
+                                         "memory.peak_bytes.backward": [8 * GB, (8 + rank) * GB]}))
+    assert cep.summary("job")["memory"]["peak_phase"] == "backward"
+    assert b"of the phases, backward has most (9.0 GB)" in cep("summarize", "job").stdout
+
+
 @pytest.mark.parametrize("reserved, retries, is_short", [(76, 0, True), (70, 0, False), (40, 1, True)])
 def test_short_memory_gets_advice(cep, job, reserved, retries, is_short):
     for rank in range(2):

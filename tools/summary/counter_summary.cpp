@@ -109,6 +109,13 @@ std::optional<MemorySummary> summarize_memory(const RankSeries& ranks) {
             fragmentation.add(rank, 1 - allocated->last / reserved->last);
         if (const auto* retries = find(counters, "memory.alloc_retries")) summary.alloc_retries += retries->max;
     }
+    for (const auto& [rank, all_series] : ranks)
+        for (const auto& [name, counter] : counters_of(all_series)) {
+            constexpr std::string_view of_phases = "memory.peak_bytes.";
+            if (!name.starts_with(of_phases) || counter.max <= summary.peak_phase_bytes) continue;
+            summary.peak_phase = name.substr(of_phases.size());
+            summary.peak_phase_bytes = counter.max;
+        }
     summary.peak_allocated_bytes = peak_allocated.all();
     summary.peak_reserved_bytes = peak_reserved.all();
     summary.fragmentation = fragmentation.all();

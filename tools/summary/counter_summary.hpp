@@ -34,7 +34,9 @@ struct MemorySummary {
     std::optional<AcrossRanks> peak_reserved_bytes;
     std::optional<AcrossRanks> fragmentation;  // 1 − allocated / reserved, in the last step
     std::optional<AcrossRanks> used;           // largest reserved / memory of the device
-    double alloc_retries = 0;                  // of all ranks; each freed the cache and waited for the device
+    std::string peak_phase;                    // with the most allocated, where the peaks of phases were recorded
+    double peak_phase_bytes = 0;
+    double alloc_retries = 0;  // of all ranks; each freed the cache and waited for the device
 
     /// What the fullest rank has never reserved of its device.
     [[nodiscard]] std::optional<double> headroom() const {

@@ -125,6 +125,9 @@ std::string describe_memory(const MemorySummary& memory) {
     if (memory.peak_reserved_bytes) text += describe_bytes("reserved", *memory.peak_reserved_bytes);
     const auto& any = memory.peak_allocated_bytes ? memory.peak_allocated_bytes : memory.peak_reserved_bytes;
     if (any && any->ranks > 1) text += " on the median rank";
+    if (!memory.peak_phase.empty())
+        text += fmt::format("; of the phases, {} has most ({})", printable(memory.peak_phase),
+                            format_bytes(memory.peak_phase_bytes));
     if (const auto& used = memory.used)
         text +=
             fmt::format("; {:.0f} % of the device reserved{}, {:.0f} % headroom", 100 * used->max,
@@ -422,8 +425,9 @@ void write_counters(JsonWriter& json, const Summary& summary) {
         write_across(json, "peak_reserved_bytes", memory.peak_reserved_bytes);
         write_across(json, "fragmentation", memory.fragmentation);
         write_across(json, "used", memory.used);
-        json.members("headroom", memory.headroom(), "alloc_retries", memory.alloc_retries, "is_short",
-                     memory.is_short(), "next", memory.is_short() ? std::optional(advice_on_memory) : std::nullopt);
+        json.members("peak_phase", text_or_null(memory.peak_phase), "headroom", memory.headroom(), "alloc_retries",
+                     memory.alloc_retries, "is_short", memory.is_short(), "next",
+                     memory.is_short() ? std::optional(advice_on_memory) : std::nullopt);
     });
     json.members("oom_snapshots", summary.oom_snapshots);
     json.objects("counters", summary.counters, [&](const CounterSummary& counter) {
