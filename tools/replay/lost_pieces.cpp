@@ -34,13 +34,7 @@ class LostPieces {
     Piece place(std::uint32_t slot) {
         if (const std::uint32_t part = earlier_part(slot); part != no_index && !pieces_.all[by_slot_[part]].is_lost)
             return split(slot, part);
-        Piece lost = place_behind(slot);
-        const TemplateSlot& of = role_.slots[slot];
-        if (!of.is_comm || of.batch == no_index || piece(of.batch) == nullptr) return lost;
-        lost.start_ms = piece(of.batch)->start_ms;
-        lost.end_ms = piece(of.batch)->end_ms;
-        lost.limit_ms = std::max(lost.limit_ms, lost.end_ms);
-        return lost;
+        return place_behind(slot);
     }
 
     // Work that seems to last as long as lost communication inside of its span did.

@@ -4,27 +4,15 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <tuple>
 #include <vector>
 
 #include "replay/replayer.hpp"
 
 namespace cep::tool {
 
-class PeerWork {
-  public:
-    explicit PeerWork(const JobModel& model);
-
-    /// The local work of these ranks as in the median over their peers, of the same place in the same step: none of
-    /// what most of them do not do. Where a rank is the only one of its role, over all. `prompt`: see Scenario.
-    [[nodiscard]] Scenario without(const std::vector<std::uint32_t>& ranks, std::vector<bool> prompt) const;
-
-  private:
-    struct Values;
-
-    const JobModel& model_;
-    std::vector<std::uint32_t> place_of_;  // by key: the same phase, part and place in all roles
-};
+/// The local work of these ranks as in the median over their peers, of the same place in the same step: none of what
+/// most of them do not do. `prompt`: see Scenario. The model must outlive it.
+[[nodiscard]] Scenario with_work_of_peers(const JobModel& model, const std::vector<std::uint32_t>& ranks,
+                                          std::vector<bool> prompt);
 
 }  // namespace cep::tool

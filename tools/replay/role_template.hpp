@@ -47,7 +47,6 @@ struct TemplateSlot {
     bool is_nested = false;                // communication inside of a span of its stream
     double offset_ms = 0;                  // typical start in the step
     double typical_ms = 0;                 // own work
-    std::uint32_t batch = no_index;        // communication of the same stream that runs beside it
     std::vector<std::uint32_t> waits_for;  // slots of other streams
     std::vector<std::uint32_t> begun_by;   // those of them whose end usually begins it
     std::vector<std::uint32_t> awaited_by;

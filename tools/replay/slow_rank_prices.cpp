@@ -13,7 +13,7 @@ constexpr double mostly_routed = 0.8;  // of what ranks exceed their peers by
 class SlowRankPrices {
   public:
     SlowRankPrices(const ReplayedSteps& steps, const EvenJob& job, std::vector<Finding>& slow, Replay& replay)
-        : steps_(steps), model_(steps.model), job_(job), peers_(steps.model), slow_(slow), replay_(replay) {}
+        : steps_(steps), model_(steps.model), job_(job), slow_(slow), replay_(replay) {}
 
     void drop_loaded(bool has_stage, const std::vector<bool>& is_routed) {
         std::vector<bool> is_slow(steps_.ranks());
@@ -103,7 +103,7 @@ class SlowRankPrices {
         std::vector<std::uint32_t> places;
         for (std::uint32_t place = 0; place < steps_.ranks(); ++place)
             if (is_slow[place]) places.push_back(place);
-        return peers_.without(places, std::move(prompt));
+        return with_work_of_peers(model_, places, std::move(prompt));
     }
     [[nodiscard]] Scenario without_all_but(const Finding* kept) const {
         return without_those([kept](const Finding& one) { return &one != kept; });
@@ -150,7 +150,6 @@ class SlowRankPrices {
     const ReplayedSteps& steps_;
     const JobModel& model_;
     const EvenJob& job_;
-    const PeerWork peers_;
     std::vector<Finding>& slow_;
     Replay& replay_;
 };

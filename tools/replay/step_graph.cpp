@@ -250,7 +250,7 @@ class StepBuilder {
             ready_ms = std::max(ready_ms, before.end_ms);
             add_edge(before.node, piece.node, 1, key_of(rank, piece));
         };
-        link_stream(rank, number, begin, [&](const Piece& before) {
+        link_stream(rank.pieces.all, number, begin, [&](const Piece& before) {
             held_up |= before.end_ms > piece.start_ms - held_up_within_ms(before.own_ms, model_.tolerance_ms);
             wait_for(before);
         });
@@ -283,14 +283,13 @@ class StepBuilder {
 
     /// All that ended before on its stream, back to one that overlaps none of them.
     template <typename Wait>
-    void link_stream(const OfRank& rank, std::uint32_t number, std::uint32_t begin, Wait wait) const {
+    void link_stream(const std::vector<Piece>& all, std::uint32_t number, std::uint32_t begin, Wait wait) const {
         constexpr std::uint32_t reach = 12;
-        const std::vector<Piece>& all = rank.pieces.all;
         const Piece& piece = all[number];
         double overlap_ms = -INFINITY;
         for (std::uint32_t i = number; i > begin && number - i < reach; --i) {
             const Piece& before = all[i - 1];
-            const bool lost = (before.is_lost || piece.is_lost) && !run_together(rank, before, piece);
+            const bool lost = before.is_lost || piece.is_lost;
             if (before.end_ms > piece.start_ms + model_.tolerance_ms && !lost) continue;
             if (before.end_ms < overlap_ms) break;
             wait(before);
@@ -309,12 +308,6 @@ class StepBuilder {
                 std::abs(gap_ms) <= model_.tolerance_ms)
                 wait(before);
         }
-    }
-
-    [[nodiscard]] bool run_together(const OfRank& rank, const Piece& a, const Piece& b) const {
-        if (a.slot == no_index || b.slot == no_index) return false;
-        const std::vector<TemplateSlot>& slots = model_.templates[rank.role].slots;
-        return slots[a.slot].batch == b.slot || slots[b.slot].batch == a.slot;
     }
 
     // It was in progress, or ended while the other was held up by its own stream.

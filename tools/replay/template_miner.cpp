@@ -16,7 +16,6 @@ constexpr double present_share = 0.5;     // a piece belongs to a role if so man
 constexpr double most_violations = 0.02;  // of the steps, in which what is waited for was not over
 constexpr double least_waits = 0.01;      // of the steps, in which it was what kept the other waiting
 constexpr double least_together = 0.3;    // of the steps, in which both are there
-constexpr double same_batch = 0.7;        // of these, in which two slots are launched together
 constexpr double near_tolerances = 5;     // between an end and the start that waited for it
 constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 
@@ -155,7 +154,6 @@ class WaitFinder {
     }
 
     void find_candidates(WaitCounts& counts) {
-        find_batches();
         find_followers();
         for (std::uint32_t slot = 0; slot < role_.slots.size(); ++slot)
             for (std::uint32_t stream = 0; stream < role_.streams.size(); ++stream)
@@ -169,8 +167,6 @@ class WaitFinder {
             if (!is_first && count.waited < std::max(1.0, least_waits * count.seen)) continue;
             add_wait(candidate.slot, candidate.before);
             if (candidate.begins) role_.slots[candidate.slot].begun_by.push_back(candidate.before);
-            const std::uint32_t beside = role_.slots[candidate.before].batch;
-            if (beside != no_index) add_wait(candidate.slot, beside);
         }
         for (std::uint32_t slot = 0; slot < role_.slots.size(); ++slot)
             for (std::uint32_t stream = 0; role_.slots[slot].is_comm && stream < role_.streams.size(); ++stream)
@@ -221,30 +217,6 @@ class WaitFinder {
         for (std::uint32_t i = at(instance, slot).place; i-- > 0;)
             if (end(instance, order[i]) <= start(instance, slot) + tolerance_ms_) return end(instance, order[i]);
         return -INFINITY;
-    }
-
-    void find_batches() {
-        std::unordered_map<std::uint32_t, std::map<std::uint32_t, std::uint32_t>> together;
-        std::vector<std::uint32_t> seen(role_.slots.size());
-        for (std::size_t i = 0; i < count_; ++i)
-            for (std::uint32_t stream = 0; stream < role_.streams.size(); ++stream) {
-                const std::vector<std::uint32_t>& order = on(i, stream);
-                for (const std::uint32_t slot : order) ++seen[slot];
-                for (std::size_t j = 1; j < order.size(); ++j) {
-                    const std::uint32_t a = order[j - 1];
-                    const std::uint32_t b = order[j];
-                    if (!role_.slots[a].is_comm || !role_.slots[b].is_comm ||
-                        std::abs(start(i, a) - start(i, b)) > tolerance_ms_ || end(i, a) <= start(i, b) + tolerance_ms_)
-                        continue;
-                    ++together[a][b];
-                    ++together[b][a];
-                }
-            }
-        for (const auto& [slot, others] : together) {
-            const auto most = std::max_element(others.begin(), others.end(),
-                                               [](const auto& a, const auto& b) { return a.second < b.second; });
-            if (most->second >= present_share * same_batch * seen[slot]) role_.slots[slot].batch = most->first;
-        }
     }
 
     void find_followers() {
