@@ -8,9 +8,9 @@
 namespace cep::tool {
 namespace {
 
-constexpr double transfer_quantile = 0.1;  // of the lengths of a collective: ranks that come last wait for nobody
-constexpr double same_end = 0.75;          // tolerances between ends of the same kind
-constexpr double same_end_of_span = 1e-3;  // or this much of the span: a host notices that late that it may go on
+constexpr double transfer_quantile = 0.1;   // of the lengths of a collective: ranks that come last wait for nobody
+constexpr double same_end = 0.75;           // tolerances between ends of the same kind
+constexpr double same_end_of_span = 0.001;  // or this much of the span: a host notices that late that it may go on
 
 /// Communication that began inside of a span of another stream.
 struct InnerLaunch {

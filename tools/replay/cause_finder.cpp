@@ -96,41 +96,16 @@ class CauseFinder {
         Finding* const cause =
             add({.kind = is_data ? FindingKind::micro_batches : FindingKind::jitter}, job_.within_saving_ms, share);
         if (cause == nullptr) return;
-        const auto own_ms = [](const StepGraph& graph, std::size_t node) { return graph.own_ms[node]; };
-        cause->phase = is_data ? steps_.largest_phase(steps_.sum_by_phase(own_ms)) : most_varying_phase();
+        cause->phase = steps_.largest_phase(steps_.sum_by_phase([&](const StepGraph& graph, std::size_t node) {
+            const float own_ms = graph.own_ms[node];
+            return is_data ? own_ms : std::max(0.0F, own_ms - usual_ms(steps_, slow_ranks_, graph, node));
+        }));
     }
 
     // Pauses are also in work whose rows were lost.
     void bound_pauses(Finding& pauses) const {
         pauses.is_bound = replay_.hidden > Replay::most_error;
         if (pauses.is_bound) *pauses.cost_share += replay_.hidden;
-    }
-
-    // The phase without whose variation steps would take the least time. Of the largest one, small noise adds up to
-    // more than long pauses do that are rare.
-    [[nodiscard]] std::string most_varying_phase() const {
-        constexpr std::size_t most_replayed = 4;
-        const auto usual = [this](const StepGraph& graph, std::size_t node) {
-            return usual_ms(steps_, slow_ranks_, graph, node);
-        };
-        PhaseSums excess_ms = steps_.sum_by_phase([&](const StepGraph& graph, std::size_t node) {
-            return std::max(0.0F, graph.own_ms[node] - usual(graph, node));
-        });
-        std::vector<std::uint16_t> names;
-        std::vector<Scenario> scenarios;
-        while (names.size() < most_replayed && !excess_ms.empty()) {
-            const auto most = steps_.largest_of(excess_ms);
-            const std::uint16_t name = names.emplace_back(most->first);
-            scenarios.push_back(with_work([this, name, usual](const StepGraph& graph, std::size_t node) {
-                const NodeKey& key = model_.keys[graph.keys[node]];
-                return !key.is_comm && key.name == name ? usual(graph, node) : graph.own_ms[node];
-            }));
-            excess_ms.erase(most);
-        }
-        const std::vector<double> without_ms = steps_.replayer.mean_steps_ms(scenarios);
-        PhaseSums savings_ms;
-        for (std::size_t i = 0; i < names.size(); ++i) savings_ms[names[i]] = job_.as_it_was_ms - without_ms[i];
-        return steps_.largest_phase(savings_ms);
     }
 
     bool add_stage() {

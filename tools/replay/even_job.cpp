@@ -122,7 +122,7 @@ class EvenJobFinder {
 
     // M_W. The excess bounds what a rank can cost, so that only the first have to be replayed one by one.
     void find_slowest() {
-        constexpr std::size_t most_replayed = 16;
+        constexpr std::size_t most_replayed = 8;
         std::vector<std::uint32_t> order = most_first(excess_ms_);
         const auto wanted =
             static_cast<std::size_t>(std::ceil(slowest_share * static_cast<double>(order.size()) - 1e-9));
