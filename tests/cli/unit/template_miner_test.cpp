@@ -50,7 +50,7 @@ std::uint32_t slot_of(const RoleTemplate& role, std::uint16_t name, std::uint32_
 
 using Slots = std::vector<std::uint32_t>;
 
-enum : std::uint16_t { forward, backward, optimizer, all_reduce, broadcast };
+enum : std::uint16_t { forward, backward, optimizer, all_reduce };
 
 TEST(TemplateMiner, ARoleHasItsPiecesStreamByStreamInTheOrderOfTheirStarts) {
     const RoleTemplate role = template_of(10, [](int step) {
@@ -142,26 +142,6 @@ TEST(TemplateMiner, ATransferThatBeginsAtAShareOfTheWorkIsLaunchedInIt) {
     const TemplateSlot& sent = role.slots[slot_of(role, all_reduce)];
     EXPECT_EQ(sent.launched_in, slot_of(role, backward));
     EXPECT_NEAR(sent.launch_share, 0.25, 1e-9);
-}
-
-TEST(TemplateMiner, TransfersThatBeginTogetherAreABatch) {
-    const RoleTemplate role = template_of(10, [](int step) {
-        const double start_ms = 10 + step;
-        return std::vector<TimedRow>{work(forward, 0, 5), transfer(all_reduce, start_ms, start_ms + 4),
-                                     transfer(broadcast, start_ms, start_ms + 5)};
-    });
-    const std::uint32_t one = slot_of(role, all_reduce);
-    const std::uint32_t other = slot_of(role, broadcast);
-    EXPECT_EQ(role.slots[one].batch, other);
-    EXPECT_EQ(role.slots[other].batch, one);
-    EXPECT_EQ(role.slots[slot_of(role, forward)].batch, no_index);
-}
-
-TEST(TemplateMiner, TransfersOneBehindTheOtherAreNoBatch) {
-    const RoleTemplate role = template_of(10, [](int) {
-        return std::vector<TimedRow>{transfer(all_reduce, 0, 4), transfer(broadcast, 4, 9)};
-    });
-    EXPECT_EQ(role.slots[slot_of(role, all_reduce)].batch, no_index);
 }
 
 TEST(TemplateMiner, SpansOfOnePhaseAreToldApartByTheirNumber) {
