@@ -11,8 +11,14 @@ import pytest
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "plain_training.py"
 STAND_INS = Path(__file__).resolve().parent / "integrations" / "stand_ins"
+WITHOUT_COMPILER = Path(__file__).resolve().parent / "without_compiler"
 PHASES = ["data_load", "host_to_device", "forward", "backward", "optimizer"]
 NO_STEP = "no training step was seen"
+
+
+def path_with(*folders):
+    """PYTHONPATH with these before what it has."""
+    return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 class Run:
@@ -20,7 +26,11 @@ class Run:
 
     def __init__(self, folder, command):
         self.folder = folder
-        self.environment = {"CEP_COMMAND": str(command), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment = {
+            "CEP_COMMAND": str(command),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": path_with(WITHOUT_COMPILER),  # DDP needs it, and gets path_with()
+        }
 
     def start(self, *command, options=("--every", "1"), **variables):
         launcher = [sys.executable, "-m", "cep.run", "-o", str(self.folder), *options, "--", *map(str, command)]
@@ -76,7 +86,7 @@ def steps_of(files, name, rank=0):
 def test_a_plain_loop_is_recorded_and_its_results_and_output_stay(run, files, command, with_torch):
     arguments = ["--epochs", "2", "--samples", "320"]
     plain = subprocess.run([sys.executable, EXAMPLE, *arguments], capture_output=True, text=True, check=True)
-    out, err = run(sys.executable, EXAMPLE, *arguments)
+    out, err = run(sys.executable, EXAMPLE, *arguments, PYTHONPATH=path_with())
     assert out == plain.stdout
     assert "cep run: the verdict of" in err and "training_step" in err
     assert steps_of(files, "training_step") == list(range(1, 20))
@@ -175,7 +185,7 @@ def test_the_ranks_of_a_ddp_job_are_recorded_with_their_collectives(run, files, 
     launch = [tmp_path / "launch.py", script, 2, tmp_path]
     plain = subprocess.run(list(map(str, [sys.executable, *launch])), capture_output=True, text=True, check=True)
     (tmp_path / "meeting_point").unlink(missing_ok=True)
-    out, err = run(sys.executable, *launch)
+    out, err = run(sys.executable, *launch, PYTHONPATH=path_with())
     assert sorted(out.splitlines()) == sorted(plain.stdout.splitlines())
     assert "2 ranks" in err
     for rank in range(2):
@@ -210,7 +220,7 @@ if __name__ == "__main__":
 
 
 def test_ranks_that_the_script_spawns_are_recorded(run, files, tmp_path, command, with_torch):
-    _, err = run.script(SPAWNED_RANKS, tmp_path)
+    _, err = run.script(SPAWNED_RANKS, tmp_path, PYTHONPATH=path_with())
     assert "2 ranks on 1 host" in err
     for rank in range(2):
         assert steps_of(files, "training_step", rank) == [1, 2, 3, 4, 5]
@@ -368,8 +378,7 @@ lightning.Trainer(sys.argv[1], max_steps=6).fit(Module(), loader)
 
 
 def test_lightning_gets_its_callback(run, files, tmp_path, with_torch):
-    path = os.pathsep.join([str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])])
-    run.script(LIGHTNING, tmp_path, PYTHONPATH=path)
+    run.script(LIGHTNING, tmp_path, PYTHONPATH=path_with(WITHOUT_COMPILER, STAND_INS))
     assert steps_of(files, "training_step") == [1, 2, 3, 4, 5]
     for step in range(1, 6):
         assert sorted(names_of_step(files, step)) == sorted(["training_step", *PHASES])
@@ -405,8 +414,7 @@ Trainer(torch.nn.Linear(4, 1), sys.argv[1], loader, test, max_steps=6, accumulat
 
 @pytest.mark.parametrize("script", [ACCELERATE, TRANSFORMERS], ids=("Accelerate", "Transformers"))
 def test_loops_of_frameworks_are_recorded(run, files, tmp_path, with_torch, script):
-    path = os.pathsep.join([str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])])
-    run.script(script, tmp_path, PYTHONPATH=path)
+    run.script(script, tmp_path, PYTHONPATH=path_with(WITHOUT_COMPILER, STAND_INS))
     whole = {row["step"]: row for row in files.spans("training_step") if "error" not in row}
     assert set(range(1, 5)) <= set(whole)
     for step in range(1, 5):
@@ -569,8 +577,9 @@ def test_a_script_that_uses_cep_itself_is_not_instrumented_again(run, tmp_path, 
 def test_another_sitecustomize_still_runs(run, tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text("import builtins\nbuiltins.mine = __file__\n")
-    path = os.pathsep.join([str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    out, _ = run.script("import sitecustomize\nprint(mine, sitecustomize.__file__)", PYTHONPATH=path)
+    out, _ = run.script(
+        "import sitecustomize\nprint(mine, sitecustomize.__file__)", PYTHONPATH=path_with(tmp_path / "site")
+    )
     assert out.split() == [str(tmp_path / "site" / "sitecustomize.py")] * 2
 
 
@@ -593,7 +602,7 @@ def test_a_rank_file_that_is_missing_here_is_told(run, tmp_path, with_torch):
 def test_ranks_that_are_not_listed_are_not_missed(run, files, tmp_path, command, with_torch):
     script = run.write(DDP)
     (tmp_path / "launch.py").write_text(LAUNCH)
-    _, err = run(sys.executable, tmp_path / "launch.py", script, 2, tmp_path, CEP_RANKS="0")
+    _, err = run(sys.executable, tmp_path / "launch.py", script, 2, tmp_path, CEP_RANKS="0", PYTHONPATH=path_with())
     assert "cep run: the verdict of" in err
     assert [path.name for path in files.directory.iterdir()] == ["cuda_events_rank_0.jsonl"]
 
