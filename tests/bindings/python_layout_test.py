@@ -27,6 +27,7 @@ TYPES = {
 }
 # Calls whose result the package ignores: see _ffi.py.
 RESULT_IGNORED = {"cep_phase", "cep_step"}
+NOT_CALLED = {"cep_switch"}  # the package has regions and phases
 table = read_table(sys.argv.pop(1))
 
 
@@ -69,7 +70,7 @@ class Layout(unittest.TestCase):
 
     def test_every_function_has_its_result_and_arguments(self):
         found = prototypes()
-        self.assertEqual(set(found), set(table.functions))
+        self.assertEqual(set(found), set(table.functions) - NOT_CALLED)
         for name, function in found.items():
             result, *arguments = table.functions[name]
             if name not in RESULT_IGNORED:
