@@ -668,6 +668,11 @@ def test_wrong_arguments_are_told(tmp_path, arguments, status):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_unknown_option_is_named_as_by_the_other_commands(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "cep.run", "--nope", "true"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr == "cep run: there is no option '--nope'\nTry 'cep run --help'.\n"
+
+
 def test_the_command_becomes_the_launcher(command, tmp_path):
     where = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     words = [command, "run", "-o", tmp_path, "sh", "-c", "exit 5"]

@@ -36,7 +36,8 @@ class _Parser(argparse.ArgumentParser):
     """Its errors have the shape of the other commands'."""
 
     def error(self, message: str) -> NoReturn:
-        say(message.replace("argument ", "", 1))
+        unknown = message.removeprefix("unrecognized arguments: ")
+        say(message.replace("argument ", "", 1) if unknown == message else f"there is no option '{unknown.split()[0]}'")
         self.exit(_USAGE, f"Try '{self.prog} --help'.\n")
 
 
