@@ -13,6 +13,16 @@ LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 LAUNCHER_PREFIXES = ("CEP_", "SLURM_", "OMPI_", "PMI_", "MPI_", "TORCHELASTIC_")
 
 
+# Frameworks whose calls come in their order, and do nothing.
+STAND_INS = Path(__file__).resolve().parent / "integrations" / "stand_ins"
+WITHOUT_COMPILER = Path(__file__).resolve().parent / "without_compiler"
+
+
+def path_with(*folders):
+    """PYTHONPATH with these before what it has."""
+    return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 # These tests are of CPUs, wherever they run; those of GPUs are in tests/gpu.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 

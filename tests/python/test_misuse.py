@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that would be silent: each is told once, with what to do."""
 
-import os
-from pathlib import Path
-
-import pytest
-
 import cep
 import cep._messages
-import cep.torch
+import pytest
+from conftest import STAND_INS, WITHOUT_COMPILER, path_with
 
-STAND_INS = Path(__file__).resolve().parent / "integrations" / "stand_ins"
 NO_STEP = (
     "cep: rank 0: cep_step() was never called; nothing was recorded for {}: call it, in Python prof.step(n), at the start "
     "of each step\n"
@@ -50,6 +45,7 @@ def test_nothing_is_told_without_a_mistake(scripts, rank, names, end):
 def model_and_optimizer(monkeypatch):
     monkeypatch.setattr(cep._messages, "_told", set())  # as in a process of its own
     torch = pytest.importorskip("torch", reason="no torch")
+    pytest.importorskip("cep.torch")
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
     return model, torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -133,8 +129,7 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
 
 def test_an_integration_and_instrument_together_are_told_and_counted_once(scripts, files):
     pytest.importorskip("torch", reason="no torch")
-    path = os.pathsep.join([str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])])
-    _, err = scripts.run(WITH_AN_INTEGRATION, env={"PYTHONPATH": path})
+    _, err = scripts.run(WITH_AN_INTEGRATION, env={"PYTHONPATH": path_with(WITHOUT_COMPILER, STAND_INS)})
     (line,) = err.splitlines()
     assert "the model Module, around the model Linear, is instrumented twice" in line
     for name in ("training_step", "forward", "backward", "optimizer"):

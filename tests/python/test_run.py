@@ -8,17 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import STAND_INS, WITHOUT_COMPILER, path_with
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "plain_training.py"
-STAND_INS = Path(__file__).resolve().parent / "integrations" / "stand_ins"
-WITHOUT_COMPILER = Path(__file__).resolve().parent / "without_compiler"
 PHASES = ["data_load", "host_to_device", "forward", "backward", "optimizer"]
 NO_STEP = "no training step was seen"
-
-
-def path_with(*folders):
-    """PYTHONPATH with these before what it has."""
-    return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 class Run:

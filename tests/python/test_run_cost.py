@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import WITHOUT_COMPILER, path_with
 
 torch = pytest.importorskip("torch.compiler")
 
@@ -114,12 +115,13 @@ transformers.Trainer(Model(), arguments, train_dataset=Batches({"x": torch.randn
 TRAINERS = {"gan": GAN, "accumulating": ACCUMULATING, "lightning": LIGHTNING, "transformers": TRANSFORMERS}
 
 
-def run_script(folder, text, *arguments, every):
+def run_script(folder, text, *arguments, every, path=path_with()):
     script = folder / "script.py"
     script.write_text(text)
     options = ["--no-summary", "-o", str(folder), "--every", str(every)]
     command = [sys.executable, "-m", "cep.run", *options, "--", sys.executable, str(script), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, env=os.environ)
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, env=environment)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -161,7 +163,8 @@ LATE = "optimizer = torch.optim.SGD(model.parameters(), 1e-3)"
     ids=["a new loader in each epoch", "and a new optimizer", "data of an evaluation become those of the training"],
 )
 def test_steps_between_recorded_ones_are_counted(files, tmp_path, new_loader, late_optimizer, steps):
-    run_script(tmp_path, EPOCHS.format(new_loader=new_loader, late_optimizer=late_optimizer), every=4)
+    script = EPOCHS.format(new_loader=new_loader, late_optimizer=late_optimizer)
+    run_script(tmp_path, script, every=4, path=path_with(WITHOUT_COMPILER))
     recorded = [row["step"] for row in files.spans("training_step") if "error" not in row]
     assert recorded == list(range(1, steps, 4))
     for name in ("forward", "backward"):
