@@ -170,14 +170,7 @@ class AsyncSpan(FutureCallback):
         if self._streams.wait_on_the_host:
             self.fail(Unmeasured)
             return
-        error: Optional[type[BaseException]] = None
-        try:
-            with torch.cuda.stream(self._side):
-                for work in works:
-                    work.wait()
-        except Exception as failure:  # the collective has failed; the trainer's own wait raises it
-            error = type(failure)
-        self._end(error)
+        self._end_behind(works)
         for work in works:
             kept_tensors.keep(work, tensors, self._side)
 
@@ -186,7 +179,7 @@ class AsyncSpan(FutureCallback):
         if future is None:
             self.fail(Unmeasured)
         elif self._side is not None and future.done():
-            self._end_on_side_stream(future)
+            self._end_behind([future])  # it holds the events of the running work
         elif self._side is not None:
             self._expect()
             future.add_done_callback(self)
@@ -210,12 +203,13 @@ class AsyncSpan(FutureCallback):
         if self._unended is not None:
             self._unended.discard(self)
 
-    def _end_on_side_stream(self, future: Future[Any]) -> None:
-        """Such a future holds the events of the running work: its wait() makes only the current stream wait."""
+    def _end_behind(self, waited_for: Sequence[Any]) -> None:
+        """Ends the span when the side stream has waited for all of them, which makes only that stream wait."""
         error: Optional[type[BaseException]] = None
         try:
             with torch.cuda.stream(self._side):
-                future.wait()
+                for each in waited_for:
+                    each.wait()
         except Exception as failure:  # the collective has failed; the trainer's own wait raises it
             error = type(failure)
         self._end(error)
