@@ -64,7 +64,7 @@ class ProfilerCalls:
                     exchange_device(before)
 
     def step(self, step: Optional[int] = None) -> None:
-        """Begins a step of the trainer. It decides whether what follows is recorded; before the first call nothing is."""
+        """Begins a step of the trainer. It decides whether what follows is recorded."""
         is_first = self._step < 0
         self._step = number = self._step + 1 if step is None else whole_number("step", step, 0)
         was_recording, rule = bool(self._recording), self._sampling_rule
