@@ -33,26 +33,34 @@ const MADE = {
   siblings: {
     period: 15.4,
     make: (add) => {
-    add("host_to_device", "data", 1.2);
-    add("training_step", "step", 3.6);
-    add("training_metrics", "host", 10.2);
-  } },
-  memory: { period: 39, make: (add, rank, step) => {
-    add("forward", "compute", 30);
-    add("all_reduce", "comm", 8);
-    const bytes = (30 + (rank === 3) * 24 + (step % 7) * 0.2) * 2 ** 30;
-    for (const [name, value] of Object.entries({ peak_allocated: bytes, peak_reserved: bytes * 1.1, device: 80 * 2 ** 30 }))
-      add({ type: "counter", name: `memory.${name}_bytes`, value });
-  } },
-  unheld: { period: 160, make: (add, rank, step) => {
-    add("forward", "compute", 30 + ((rank * 7 + step * 3) % 5));
-    add("all_reduce", "comm", 2 + ((rank * 5 + step * 11) % 13) * 4);
-    add("backward", "compute", 60 + ((rank * 3 + step * 5) % 7));
-  } },
+      add("host_to_device", "data", 1.2);
+      add("training_step", "step", 3.6);
+      add("training_metrics", "host", 10.2);
+    },
+  },
+  memory: {
+    period: 39,
+    make: (add, rank, step) => {
+      add("forward", "compute", 30);
+      add("all_reduce", "comm", 8);
+      const gib = 30 + (rank === 3) * 24 + (step % 7) * 0.2;
+      for (const [name, value] of Object.entries({ peak_allocated: gib, peak_reserved: gib * 1.1, device: 80 }))
+        add({ type: "counter", name: `memory.${name}_bytes`, value: value * 2 ** 30 });
+    },
+  },
+  unheld: {
+    period: 160,
+    make: (add, rank, step) => {
+      add("forward", "compute", 30 + ((rank * 7 + step * 3) % 5));
+      add("all_reduce", "comm", 2 + ((rank * 5 + step * 11) % 13) * 4);
+      add("backward", "compute", 60 + ((rank * 3 + step * 5) % 7));
+    },
+  },
 };
 
 function rowsOf({ make, period }, rank, steps) {
-  const rows = [{ type: "run", schema: 1, run_id: "made", rank, world_size: 8, host: `node${rank >> 2}`, start_unix_ns: 1e18 }];
+  const host = `node${rank >> 2}`;
+  const rows = [{ type: "run", schema: 1, run_id: "made", rank, world_size: 8, host, start_unix_ns: 1e18 }];
   let now = 1e18;
   for (let step = 0; step < steps; step += 1) {
     const add = (name, kind, ms) => {
