@@ -108,9 +108,14 @@ def test_a_setting_is_advised_on_where_it_costs(cep, job, rule):
         assert all(" ".join(one["text"].split()) in said for one in advice)
 
 
-def test_the_guide_has_each_rule():
-    page = (Path(__file__).parents[2] / "docs/guide/advice.md").read_text().split("## Rules of settings")[1]
-    assert set(re.findall(r'<a id="(\w+)">', page)) == {rule.split()[0] for rule in RULES}
+def test_each_rule_is_in_the_guide_and_here():
+    root = Path(__file__).parents[2]
+    rules = {rule.split()[0] for rule in RULES}
+    page = (root / "docs/guide/advice.md").read_text().split("## Rules of settings")[1]
+    assert set(re.findall(r'<a id="(\w+)">', page)) == rules
+    source = (root / "tools/advice/settings_advice.cpp").read_text()
+    assert set(re.findall(r'\{"(\w+)",\s+"\w+",\s+"\w+",|add\("(\w+)"', source)) == {
+        (rule, "") if f'add("{rule}"' not in source else ("", rule) for rule in rules}
 
 
 def test_compare_begins_with_the_settings_that_differ(cep, job, tmp_path):

@@ -30,11 +30,8 @@ std::string format_hours(double hours) {
 }
 
 void add_line(Table& table, const TimeLoss& loss, std::string_view meaning) {
-    std::string where = loss.phase;
-    if (!loss.steps.empty()) where += (where.empty() ? "" : ", ") + loss.steps;
-    if (!loss.ranks.empty()) where += (where.empty() ? "" : ", ") + format_numbers("rank", loss.ranks, 4);
     table.add({Cell::words(std::string(meaning)), Cell::words(format_seconds(loss.ms)), Cell::percent(loss.share),
-               Cell::words(format_hours(loss.gpu_hours)), Cell::words(where)});
+               Cell::words(format_hours(loss.gpu_hours)), Cell::words(loss.where())});
 }
 
 void write_throughput(JsonWriter& json, const Throughput& throughput) {

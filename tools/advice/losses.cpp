@@ -187,12 +187,16 @@ double gpu_hours(std::int64_t ns) {
     return static_cast<double>(ns) / 3.6e12;
 }
 
+std::string TimeLoss::where() const {
+    std::string text = phase;
+    if (!steps.empty()) text += (text.empty() ? "" : ", ") + steps;
+    if (!ranks.empty()) text += (text.empty() ? "" : ", ") + format_numbers("rank", ranks, max_ranges);
+    return text;
+}
+
 std::string TimeLoss::describe() const {
-    std::string text = fmt::format("{}: {} of the time", facts_of(piece).meaning, format_percent(share));
-    std::string where = phase;
-    if (!steps.empty()) where += (where.empty() ? "" : ", ") + steps;
-    if (!ranks.empty()) where += (where.empty() ? "" : ", ") + format_numbers("rank", ranks, max_ranges);
-    return where.empty() ? text : text + " (" + where + ")";
+    const std::string text = fmt::format("{}: {} of the time", facts_of(piece).meaning, format_percent(share));
+    return where().empty() ? text : text + " (" + where() + ")";
 }
 
 std::vector<TimeLoss> find_losses(const Job& job, const Ledger& ledger) {

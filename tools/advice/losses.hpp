@@ -25,6 +25,8 @@ struct TimeLoss {
     std::string_view next;            // what to do
     std::string_view check;           // the command that shows whether it worked
 
+    /// Phase, steps and ranks, as far as they are known.
+    [[nodiscard]] std::string where() const;
     /// "checkpoints: 49 % of the time (save_checkpoint, every 10th step from 0 on)".
     [[nodiscard]] std::string describe() const;
 };
