@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target: what is read from a file, plain or compressed, does not depend on the size of blocks, on the number of
-// threads, or on which lines are read by a layout.
+// Fuzz target: what is read from a file, plain or compressed, does not depend on the size of blocks, or on which lines
+// are read by a template.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,7 +13,6 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "read/byte_source.hpp"
@@ -50,20 +49,11 @@ class Notes : public RowSink {
     std::string notes_;
 };
 
-std::string read_as(const InputFile& file, std::size_t block_bytes, unsigned threads) {
+std::string read_as(const InputFile& file, std::size_t block_bytes) {
     Notes notes;
     Progress progress(0);
-    FileReader reader(file, notes, progress, {block_bytes, line_limit_bytes});
-    const auto work = [&reader] {
-        ReadingThread thread;
-        reader.work(thread);
-    };
-    {
-        std::vector<std::jthread> helpers;
-        for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);
-        work();
-    }
-    return notes.finish(reader.finish());
+    ReadingThread thread;
+    return notes.finish(read_file(file, notes, thread, progress, {block_bytes, line_limit_bytes}, false));
 }
 
 /// Line by line, each with the parser.
@@ -76,9 +66,8 @@ std::string read_by_line(const InputFile& file) {
         text.append(bytes, count);
     }
     Notes notes;
-    LineValidator validator(file.path, notes);
     RowReader reader;
-    validator.begin_block({}, reader);
+    LineValidator validator(file.path, notes, reader);
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t newline = text.find('\n', at);
         const bool complete = newline != std::string::npos;
@@ -118,8 +107,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::optional<std::int64_t> name_rank = size % 2 == 0 ? std::nullopt : std::optional<std::int64_t>(0);
     const InputFile file{"/proc/self/fd/" + std::to_string(fd), size, name_rank};
     const std::string expected = read_by_line(file);
-    for (const std::size_t block_bytes : {16U, 100U, 1000U, 100'000U}) check(expected, read_as(file, block_bytes, 1));
-    // Threads are slow to start.
-    if (size % 16 == 0) check(expected, read_as(file, 100, 3));
+    for (const std::size_t block_bytes : {16U, 100U, 1000U, 100'000U}) check(expected, read_as(file, block_bytes));
     return 0;
 }

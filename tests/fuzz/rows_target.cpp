@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target: on every line that the row reader reads by a layout, it agrees with the row parser.
+// Fuzz target: on every line that the row reader reads by a template, it agrees with the row parser.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "layout_and_parser.hpp"
+#include "reader_and_parser.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace cep::tool;

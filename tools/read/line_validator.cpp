@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "read/line_validator.hpp"
 
+#include <cstring>
+
 namespace cep::tool {
 namespace {
 
@@ -16,6 +18,31 @@ bool is_blank(std::string_view text) {
 }
 
 }  // namespace
+
+void LineValidator::take_block(const Block& block, int descriptor) {
+    sink_.begin_block({block.bytes.data(), block.position, descriptor});
+    if (block.too_long) return take_too_long_line(block.complete);
+    const char* at = block.text().data();
+    for (const char* const end = at + block.size; at < end && !gave_up_;) at = take_line_at(at, end);
+}
+
+// Where the next line begins.
+const char* LineValidator::take_line_at(const char* at, const char* end) {
+    if (const Row* const row = *at == '{' ? reader_.scan(at) : nullptr; row != nullptr) {
+        const char* behind = row->text.data() + row->text.size();
+        behind += *behind == '\r';
+        if (*behind == '\n') {
+            ++report_.lines;
+            give(*row);
+            return behind + 1;
+        }
+    }
+    const auto* newline = static_cast<const char*>(std::memchr(at, '\n', static_cast<std::size_t>(end - at)));
+    const bool complete = newline != nullptr;
+    const char* const line_end = complete ? newline : end;
+    take_line({at, static_cast<std::size_t>(line_end - at)}, complete);
+    return line_end + complete;
+}
 
 void LineValidator::take_line(std::string_view text, bool complete) {
     if (gave_up_) return;
@@ -35,7 +62,6 @@ void LineValidator::give_up() {
 }
 
 void LineValidator::take_too_long_line(bool complete) {
-    if (gave_up_) return;
     ++report_.lines;
     skip("the line is too long", complete);
 }
@@ -55,7 +81,7 @@ void LineValidator::read_line_with_nuls(std::string_view text, bool complete) {
 }
 
 bool LineValidator::parse(std::string_view text, bool allows_unknown) {
-    const Row* row = reader_->parse(text);
+    const Row* row = reader_.parse(text);
     if (row == nullptr || (row->type == RowType::unknown && !allows_unknown)) return false;
     give(*row);
     return true;
@@ -63,7 +89,7 @@ bool LineValidator::parse(std::string_view text, bool allows_unknown) {
 
 void LineValidator::skip_or_salvage(std::string_view text, bool complete) {
     damaged_bytes_ += text.size();
-    const std::string why = reader_->why();
+    const std::string why = reader_.why();
     if (!salvage(text)) skip(why, complete);
 }
 

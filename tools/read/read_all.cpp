@@ -4,11 +4,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -21,18 +21,18 @@ namespace {
 constexpr unsigned max_default_threads = 16;
 constexpr std::uint64_t bytes_worth_a_thread = std::uint64_t{1} << 20;
 
-// Starting a thread costs more than reading a small file. The size of a pipe is unknown: it gets all threads.
+// Starting a thread costs more than reading small files. The size of a pipe is unknown.
 unsigned threads_for(const InputSet& set, unsigned wanted) {
-    std::uint64_t useful = 0;
-    for (const InputFile& file : set.files)
-        useful += file.size_bytes > 0 ? 1 + file.size_bytes / bytes_worth_a_thread : wanted;
+    std::uint64_t bytes = 0;
+    for (const InputFile& file : set.files) bytes += file.size_bytes > 0 ? file.size_bytes : bytes_worth_a_thread;
     // Each thread has a file open. Two more are left for what a sink may open.
-    const std::uint64_t files = free_descriptors();
-    useful = std::min(useful, files > 2 ? files - 2 : 1);
+    const std::uint64_t descriptors = free_descriptors();
+    const std::uint64_t useful = std::min(
+        {1 + bytes / bytes_worth_a_thread, std::uint64_t{set.files.size()}, descriptors > 2 ? descriptors - 2 : 1});
     return static_cast<unsigned>(std::clamp<std::uint64_t>(useful, 1, wanted));
 }
 
-/// Threads that read files in order, several at a time. A thread that finds no new file helps with one being read.
+/// Threads that read files in order, each one at a time.
 class ReadingPool {
   public:
     ReadingPool(const InputSet& set, const ReadOptions& options, const detail::MakeSink& make_sink,
@@ -57,25 +57,15 @@ class ReadingPool {
 
   private:
     struct Task {
-        Task(std::size_t file_index, const InputFile& file, std::unique_ptr<RowSink> own_sink, Progress& progress,
-             const BlockSizes& sizes)
-            : index(file_index), sink(std::move(own_sink)), reader(std::in_place, file, *sink, progress, sizes) {}
-
-        std::size_t index;
         std::unique_ptr<RowSink> sink;
-        std::optional<FileReader> reader;  // empty once the file is read
         FileReport report;
-        unsigned threads = 0;
-        bool has_work = true;
+        std::atomic<bool> abandoned{false};
+        bool is_read = false;
     };
 
     void work();
-    Task* next_task(std::unique_lock<std::mutex>& lock);
-    Task* start_file();
-    Task* task_to_help();
-    void read(Task& task, ReadingThread& thread);
-    void leave(Task& task, std::unique_lock<std::mutex>& lock);
-    void finish(Task& task);
+    bool start_file(std::unique_lock<std::mutex>& lock, std::size_t& index);
+    void read(std::size_t index, Task& task, ReadingThread& thread);
     void take_finished();
     void fail(std::size_t index);
 
@@ -90,7 +80,6 @@ class ReadingPool {
     std::mutex mutex_;
     std::condition_variable changed_;
     std::size_t next_file_ = 0;
-    std::size_t next_taken_ = 0;
     std::map<std::size_t, Task> tasks_;  // by index of the file: started and not taken
     std::exception_ptr failure_;
     std::size_t end_ = set_.files.size();  // files from here on are not read: past the last, or the first that failed
@@ -99,91 +88,48 @@ class ReadingPool {
 void ReadingPool::work() {
     ReadingThread thread;
     std::unique_lock lock(mutex_);
-    while (Task* task = next_task(lock)) {
-        ++task->threads;
-        lock.unlock();
-        read(*task, thread);
-        lock.lock();
-        leave(*task, lock);
+    for (std::size_t index = 0; start_file(lock, index);) {
+        Task& task = tasks_[index];
+        try {
+            task.sink = make_sink_(set_.files[index], index);
+            lock.unlock();
+            read(index, task, thread);
+            lock.lock();
+        } catch (...) {
+            if (!lock.owns_lock()) lock.lock();
+            fail(index);
+        }
+        task.is_read = true;
+        take_finished();
+        changed_.notify_all();
     }
 }
 
-void ReadingPool::read(Task& task, ReadingThread& thread) {
-    try {
-        task.reader->work(thread);
-    } catch (...) {
-        const std::lock_guard lock(mutex_);
-        fail(task.index);
-    }
-}
-
-ReadingPool::Task* ReadingPool::next_task(std::unique_lock<std::mutex>& lock) {
+// False if there is none left.
+bool ReadingPool::start_file(std::unique_lock<std::mutex>& lock, std::size_t& index) {
     // Limits memory: finished files wait for slower ones before them.
     const std::size_t max_tasks = 4 * static_cast<std::size_t>(threads_);
-    for (;;) {
-        if (next_file_ < end_ && tasks_.size() < max_tasks)
-            if (Task* task = start_file()) return task;
-        if (Task* task = task_to_help()) return task;
-        if (next_file_ >= end_) return nullptr;
-        changed_.wait(lock);
-    }
+    changed_.wait(lock, [&] { return next_file_ >= end_ || tasks_.size() < max_tasks; });
+    index = next_file_;
+    return next_file_ < end_ && ++next_file_ > 0;
 }
 
-ReadingPool::Task* ReadingPool::start_file() {
-    const std::size_t index = next_file_++;
-    const InputFile& file = set_.files[index];
-    try {
-        return &tasks_.try_emplace(index, index, file, make_sink_(file, index), progress_, sizes_).first->second;
-    } catch (...) {
-        fail(index);
-        return nullptr;
-    }
-}
-
-// The file with the fewest threads; of those, the one that others wait for.
-ReadingPool::Task* ReadingPool::task_to_help() {
-    Task* chosen = nullptr;
-    for (auto& [index, task] : tasks_)
-        if (task.has_work && (chosen == nullptr || task.threads < chosen->threads)) chosen = &task;
-    return chosen;
-}
-
-void ReadingPool::leave(Task& task, std::unique_lock<std::mutex>& lock) {
-    task.has_work = false;
-    if (--task.threads > 0) return;
-    if (task.index < end_) {
-        lock.unlock();
-        finish(task);
-        lock.lock();
-    }
-    task.reader.reset();
-    take_finished();
-    changed_.notify_all();
-}
-
-void ReadingPool::finish(Task& task) {
-    try {
-        task.report = task.reader->finish();
-        task.sink->end();
-        task.sink->amend(task.report);
-    } catch (...) {
-        const std::lock_guard lock(mutex_);
-        fail(task.index);
-    }
+void ReadingPool::read(std::size_t index, Task& task, ReadingThread& thread) {
+    task.report = read_file(set_.files[index], *task.sink, thread, progress_, sizes_, task.abandoned);
+    if (task.abandoned) return;
+    task.sink->end();
+    task.sink->amend(task.report);
 }
 
 void ReadingPool::take_finished() {
-    while (!tasks_.empty() && !tasks_.begin()->second.reader) {
-        Task& task = tasks_.begin()->second;
-        if (task.index >= end_ || task.index != next_taken_) return;
+    for (auto task = tasks_.begin(); task != tasks_.end() && task->first < end_ && task->second.is_read;) {
         try {
-            counts_.add(task.report);
-            take_(*task.sink, std::move(task.report));
+            counts_.add(task->second.report);
+            take_(*task->second.sink, std::move(task->second.report));
         } catch (...) {
-            return fail(task.index);
+            return fail(task->first);
         }
-        tasks_.erase(tasks_.begin());
-        ++next_taken_;
+        task = tasks_.erase(task);
     }
 }
 
@@ -193,12 +139,7 @@ void ReadingPool::fail(std::size_t index) {
     if (index >= end_ && failure_) return;
     failure_ = std::current_exception();
     end_ = index;
-    for (auto& [other, task] : tasks_) {
-        if (other < end_) continue;
-        task.has_work = false;
-        if (task.reader) task.reader->abandon();
-    }
-    changed_.notify_all();
+    for (auto task = tasks_.lower_bound(index); task != tasks_.end(); ++task) task->second.abandoned = true;
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ TEST_P(ReadAll, GivesFilesAndRowsInOrder) {
     }
 }
 
-TEST_P(ReadAll, ThreadsShareOneFile) {
+TEST_P(ReadAll, ReadsOneFile) {
     write_files({20'000});
     EXPECT_EQ(read().rows, 20'000U);
     EXPECT_TRUE(std::is_sorted(taken_.front().begin(), taken_.front().end()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A row reader beside a row parser: they must agree on every row that the reader reads by a layout.
+// A row reader beside a row parser: they must agree on every row that the reader reads by a template.
 #pragma once
 
 #include <bit>
@@ -37,17 +37,24 @@ class ReaderAndParser {
 
     /// Learns the line where it is new. A line has no newline in it.
     Outcome read(std::string_view line) {
-        // Memory of its own, so that a look beyond its end is seen.
-        std::vector<char> text(line.begin(), line.end());
-        text.push_back('\n');
-        text.resize(text.size() + RowParser::padding_bytes);
+        const std::vector<char> text = padded(line);
         const Outcome outcome = compare(text, line.size());
         if (outcome != Outcome::left_to_parser || reader_.parse({text.data(), line.size()}) == nullptr) return outcome;
-        // A row's own pattern comes behind the one before.
+        // A row's own template comes behind the one before.
         return compare(text, line.size());
     }
 
+    /// Learns nothing.
+    Outcome scan(std::string_view line) { return compare(padded(line), line.size()); }
+
   private:
+    // Memory of its own, so that a look beyond its end is seen.
+    static std::vector<char> padded(std::string_view line) {
+        std::vector<char> text(line.begin(), line.end());
+        text.push_back('\n');
+        text.resize(text.size() + RowParser::padding_bytes);
+        return text;
+    }
     Outcome compare(const std::vector<char>& text, std::size_t size) {
         const Row* const scanned = reader_.scan(text.data());
         if (scanned == nullptr || scanned->text.size() != size) return Outcome::left_to_parser;
