@@ -47,7 +47,7 @@ class Correlation {
         }
         remove_means(first);
         remove_means(second);
-        return std::max(squared(first, second), squared(sums(first), sums(second)));
+        return squared(first, second);
     }
 
   private:
@@ -111,27 +111,13 @@ class Correlation {
 
     void remove_means(std::vector<double>& values) const {
         const auto role = [this](const PairedWork& pair) { return model_.roles.of_rank[pair.rank]; };
-        constexpr int passes = 3;
-        for (int i = 0; i < passes; ++i) {
-            remove_mean(values, [](const PairedWork& pair) { return std::pair(pair.rank, 0U); });
-            remove_mean(values, [&](const PairedWork& pair) { return std::pair(role(pair), pair.step); });
-            remove_mean(values, [&](const PairedWork& pair) { return std::pair(role(pair), pair.seq); });
-        }
-    }
-
-    /// Over the places of a step of a rank.
-    [[nodiscard]] std::vector<double> sums(const std::vector<double>& values) const {
-        std::map<std::pair<std::uint32_t, std::uint32_t>, double> of_step;
-        for (std::size_t i = 0; i < values.size(); ++i) of_step[{pairs_[i].rank, pairs_[i].step}] += values[i];
-        std::vector<double> all;
-        for (const auto& [at, sum] : of_step) all.push_back(sum);
-        return all;
+        remove_mean(values, [](const PairedWork& pair) { return std::pair(pair.rank, 0U); });
+        remove_mean(values, [&](const PairedWork& pair) { return std::pair(role(pair), pair.step); });
+        remove_mean(values, [&](const PairedWork& pair) { return std::pair(role(pair), pair.seq); });
     }
 
     // 0 for a negative correlation.
     [[nodiscard]] static double squared(const std::vector<double>& a, const std::vector<double>& b) {
-        constexpr std::size_t fewest = 6;
-        if (a.size() < fewest) return 0;
         double aa = 0;
         double bb = 0;
         double ab = 0;

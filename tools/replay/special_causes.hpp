@@ -38,8 +38,8 @@ struct SpecialCause {
 
 /// The correlation between the two phases with the most local work: of the same place in the same step of a rank, after
 /// what the rank, the step and the place explain. Work that depends on the data makes both phases of a micro-batch
-/// longer; jitter does not know micro-batches. Nor do slow ranks (`is_slow`, by rank), which are left out. The larger
-/// r² of single places and of sums over a step.
+/// longer; jitter does not know micro-batches. Nor do slow ranks (`is_slow`, by rank), which are left out.
+/// As r².
 [[nodiscard]] double data_correlation(const ReplayedSteps& steps, const std::vector<bool>& is_slow);
 
 }  // namespace cep::tool
