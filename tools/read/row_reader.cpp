@@ -22,14 +22,13 @@ const Row* RowReader::scan(const char* at) {
 }
 
 const Row* RowReader::search(const char* at) {
-    for (const auto& [shape, each] : templates_) {
-        const Row* const row = each->read(at);
-        if (row == nullptr) continue;
-        follow(*each);
-        ++hits_;
-        return row;
-    }
-    return nullptr;
+    const auto found = templates_.find(RowTemplate::shape_of(at));
+    if (found == templates_.end()) return nullptr;
+    const Row* const row = found->second->read(at);
+    if (row == nullptr) return nullptr;
+    follow(*found->second);
+    ++hits_;
+    return row;
 }
 
 // The template that came last is expected first.

@@ -35,7 +35,7 @@ class RowReader {
     void forget();
 
     RowParser parser_;
-    std::unordered_map<std::string, std::unique_ptr<RowTemplate>> templates_;  // by shape
+    std::unordered_map<std::uint64_t, std::unique_ptr<RowTemplate>> templates_;  // by shape
     RowTemplate* last_ = nullptr;
     std::uint64_t hits_ = 0;       // since templates were last forgotten
     std::uint32_t rows_idle_ = 0;  // rows that are not learnt

@@ -106,6 +106,12 @@ struct Number {
     }
 };
 
+constexpr const char* number_characters = "0123456789+-.eE";
+
+bool begins_number(char c) {
+    return c == '-' || (c >= '0' && c <= '9');
+}
+
 bool may_have_template(const Row& row) {
     if (row.text.size() > RowTemplate::max_bytes) return false;
     if (row.type == RowType::run || row.type == RowType::stats || row.type == RowType::unknown) return false;
@@ -125,6 +131,29 @@ std::unique_ptr<RowTemplate> RowTemplate::of(const Row& row) {
     if (!may_have_template(row)) return nullptr;
     std::unique_ptr<RowTemplate> made(new RowTemplate(row));
     return made->find_pieces() ? std::move(made) : nullptr;
+}
+
+std::uint64_t RowTemplate::shape_of(const char* at) {
+    constexpr std::uint64_t factor = 0x9e3779b97f4a7c15U;  // 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4)
+    const char* const end = at + strnlen(at, max_bytes);
+    std::uint64_t hash = 0;
+    int depth = 0;
+    bool is_string = false;
+    for (; at < end; ++at) {
+        const char c = *at;
+        if (c == '"') is_string = !is_string;
+        if (!is_string) {
+            if (c == '{' || c == '[') ++depth;
+            if (c == '}' || c == ']') --depth;
+            if (depth == 0) break;
+            if (depth == 1 && begins_number(c)) {
+                at += std::strspn(at, number_characters) - 1;
+                continue;
+            }
+        }
+        hash = (std::rotl(hash, 5) ^ static_cast<unsigned char>(c)) * factor;
+    }
+    return hash;
 }
 
 // The text is JSON without escapes: a quote begins a string or ends it.
@@ -153,9 +182,9 @@ bool RowTemplate::find_pieces() {
                 row_.group = string;
             }
             at = end;
-        } else if (depth == 1 && is_value && (c == '-' || (c >= '0' && c <= '9'))) {
+        } else if (depth == 1 && is_value && begins_number(c)) {
             add_piece(literal, at, key);
-            literal = std::min(text.find_first_not_of("0123456789+-.eE", at), text.size());
+            literal = std::min(text.find_first_not_of(number_characters, at), text.size());
             pieces_.back().has_many_digits = literal - at > 2 * word_bytes;
             at = literal - 1;
         }
@@ -169,7 +198,6 @@ void RowTemplate::add_piece(std::size_t begin, std::size_t end, std::string_view
     piece.begin = static_cast<std::uint32_t>(begin);
     piece.size = static_cast<std::uint32_t>(end - begin);
     std::memset(&piece.last_mask, UINT8_MAX, piece.size % word_bytes);
-    shape_.append(row_.text.substr(begin, end - begin)).push_back('\0');
     for_each_member(row_keys, [&](const auto& known) {
         if (known.key != key || !known.is_in(row_.type)) return;
         auto& value = row_.*known.member;

@@ -23,8 +23,9 @@ class RowTemplate {
     /// nullptr for a row that RowParser is to read each time: one with escapes, repeated keys or values of a wrong
     /// type, with blanks around it, a very long one, and a run, stats or unknown row.
     [[nodiscard]] static std::unique_ptr<RowTemplate> of(const Row& row);
-    /// The same of all rows that differ in numbers only.
-    [[nodiscard]] const std::string& shape() const { return shape_; }
+    /// A hash of the text without its numbers: the same of all rows that one template reads. A NUL must end the text.
+    static std::uint64_t shape_of(const char* at);
+    [[nodiscard]] std::uint64_t shape() const { return shape_of(text_.data()); }
 
     /// The row at `at`, if it is like this one and within its limits. The result is valid until the next call.
     /// RowParser::padding_bytes must be readable behind the text.
@@ -54,9 +55,8 @@ class RowTemplate {
     bool is_literal(const Piece& piece, const char* at) const;
     static const char* read_number(const Piece& piece, const char* at);
 
-    std::string text_;   // of the row that it was made of, and room for a word more
-    std::string shape_;  // the literal text, with a NUL for each number
-    Row row_;            // what all rows have in common, and the numbers of the last one
+    std::string text_;  // of the row that it was made of, and room for a word more
+    Row row_;           // what all rows have in common, and the numbers of the last one
     std::vector<Piece> pieces_;
 };
 
