@@ -332,15 +332,17 @@ def test_groups_of_one_name_at_other_places_do_not_wait_for_each_other(cep, job,
     assert verdict["headline"].startswith("No straggler")
 
 
-def test_a_slow_host_is_told_once_and_what_to_look_at_on_it(cep, simulate):
+@pytest.mark.parametrize("phase, slowdown, look_at", [("forward", 1.5, "cooling and power of its GPUs"),
+                                                      ("data_load", 20, "its storage (iostat), its CPUs")])
+def test_a_slow_host_is_told_once_and_what_to_look_at_on_it(cep, simulate, phase, slowdown, look_at):
     simulate("job", "--ranks", "16", "--ranks-per-host", "4", "--steps", "60", faults=[
-        {"host": 2, "phase": "forward", "slowdown": 1.5}])
+        {"host": 2, "phase": phase, "slowdown": slowdown}])
     verdict = verdict_of(cep)
     assert len(verdict["stragglers"]) == 4
     of_ranks = [line for line in verdict["evidence"] if line.startswith("rank ")]
     assert verdict["evidence"][0] == "4 of the ranks on node2 are slow: the host, or what it shares"
-    assert len(of_ranks) == 1 and f"rank {verdict['stragglers'][0]['rank']} (node2): forward takes" in of_ranks[0]
-    assert verdict["next"][0].startswith("look at node2: cooling and power of its GPUs")
+    assert len(of_ranks) == 1 and f"rank {verdict['stragglers'][0]['rank']} (node2): {phase} takes" in of_ranks[0]
+    assert verdict["next"][0].startswith(f"look at node2: {look_at}")
 
 
 @pytest.mark.parametrize("copies", [1, 2])

@@ -129,10 +129,9 @@ std::string compare_groups(const Finding& group) {
 
 std::vector<std::string> next_steps_at(const Finding& worst, bool is_on_slow_host) {
     if (is_on_slow_host)
-        return {
-            fmt::format("look at {}: cooling and power of its GPUs (nvidia-smi -q), its CPUs and other processes, its "
-                        "network",
-                        worst.typical_host)};
+        return {fmt::format("look at {}: {}, its CPUs and other processes, its network", worst.typical_host,
+                            worst.phase_kind == schema::Kind::data ? "its storage (iostat)"
+                                                                   : "cooling and power of its GPUs (nvidia-smi -q)")};
     std::vector<std::string> next;
     if (is_uncovered(worst)) {
         next.push_back(
