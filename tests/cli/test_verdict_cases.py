@@ -117,6 +117,13 @@ def test_one_rank_has_a_bound_and_no_abstention(cep, tmp_path):
     assert verdict["headline"].startswith("One rank, bound by its input: 70 % of a step of 100.1 ms")
 
 
+def test_one_rank_that_nothing_bounds_is_told_its_two_largest(cep, tmp_path):
+    own = own_times(1, 40, {"data_load": ("data", 49.0), "forward": ("compute", 51.0)})
+    write_job(tmp_path / "job", own, kinds={"data_load": "data", "forward": "compute"}, collective=False)
+    assert verdict_of(cep)["headline"].startswith(
+        "One rank: a step takes 100.1 ms, 51 % of it compute; the largest loss is loading data, 49 % of the time.")
+
+
 def test_without_collectives_an_outlier_is_named_and_its_waiters_are_not_known(cep, tmp_path):
     phases = {"host_to_device": ("memory", 1.0), "forward": ("compute", 30.0), "backward": ("compute", 60.0)}
     own = own_times(8, 60, phases)

@@ -174,8 +174,17 @@ class Sentences {
                 return fmt::format("One rank, bound by its host: the device waits for it in {} of a step of {}.",
                                    format_percent(verdict_.shares->host), step);
             default:
-                return fmt::format("One rank with steps of {}: nothing takes clearly most of them.", step);
+                return headline_of_no_bound(step);
         }
+    }
+
+    [[nodiscard]] std::string headline_of_no_bound(std::string_view step) const {
+        std::string text =
+            fmt::format("One rank: a step takes {}, {} of it compute", step, format_percent(verdict_.shares->compute));
+        if (verdict_.losses.empty()) return text + ".";
+        const TimeLoss& loss = verdict_.losses.front();
+        return text + fmt::format("; the largest loss is {}, {} of the time.", facts_of(loss.piece).meaning,
+                                  format_percent(loss.share));
     }
 
     /// ". Without it, steps would take 22 % less time (130.0 → 101.4 ms)".
