@@ -37,6 +37,12 @@ def arguments():
     return parser.parse_args()
 
 
+def span_calls(prof):
+    """libcep's begin and end through ctypes, as the package calls them."""
+    calls = cep._ffi.host_calls if prof._on_host else cep._ffi.device_calls
+    return calls.begin, calls.end
+
+
 def handle_of(prof, name):
     return ctypes.c_void_p(prof._native_region(name, None))
 
@@ -47,7 +53,7 @@ class Shim:
     __slots__ = ("_begin", "_end", "_handle", "_stream", "_recording", "_span")
 
     def __init__(self, prof, stream):
-        self._begin, self._end = (cep._ffi.begin, cep._ffi.end)
+        self._begin, self._end = span_calls(prof)
         self._handle, self._stream = handle_of(prof, "shim"), stream
         self._recording = prof._recording
 
@@ -81,7 +87,7 @@ class ReusedEvents:
 def cases_of_cep(prof, stream):
     """(name, step, body) of every case that does not need PyTorch."""
     region, shim = prof.region("forward"), Shim(prof, stream)
-    handle, (begin, end) = handle_of(prof, "forward"), (cep._ffi.begin, cep._ffi.end)
+    handle, (begin, end) = handle_of(prof, "forward"), span_calls(prof)
 
     def empty_loop():
         for _ in range(BURST):

@@ -111,8 +111,6 @@ def test_calls_that_wait_for_a_disk_or_a_lock_of_the_librarys_give_the_interpret
 def test_spans_that_make_no_cuda_call_keep_the_interpreters_lock(tmp_path):
     import cep
 
-    if cep.binding == "ctypes":
-        pytest.skip("the plain calls never keep it")
     with cep.Profiler(tmp_path / "auto") as prof:
         assert prof.region("load", stream=cep.HOST)._keeps_lock
         assert not prof.region("forward")._keeps_lock

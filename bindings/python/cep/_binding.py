@@ -25,7 +25,8 @@ NATIVE, CTYPES = "native", "ctypes"
 
 def _addresses() -> tuple[int, ...]:
     """The addresses of the loaded libcep's functions, in the order of library_calls in native/native.h."""
-    functions = (_ffi.step, _ffi.recording, _ffi.begin, _ffi.begin_with, _ffi.end, _ffi.end_with, _ffi.phase)
+    device = _ffi.device_calls
+    functions = (_ffi.step, _ffi.recording, device.begin, device.begin_with, device.end, device.end_with, device.phase)
     return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
 
 

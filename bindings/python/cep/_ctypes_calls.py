@@ -35,7 +35,7 @@ class ProfilerCalls:
         self._sampling_rule = Sampling(*sampling)
         self._stream_source: Optional[StreamSource] = None
         self._device_source: Optional[tuple[Callable[[int], int], int]] = None
-        self._phases: dict[int, int] = {}  # the streams of the threads that have a phase
+        self._phases: dict[int, tuple[int, bool]] = {}  # by thread: the stream, and whether it is on the host clock
 
     def _set_stream_source(self, source: StreamSource) -> None:
         self._stream_source = source
@@ -49,15 +49,16 @@ class ProfilerCalls:
         function, argument = self._stream_source
         return function() if argument is None else function(argument)
 
-    def _call(self, function: Any, on_host: bool, *args: Any) -> Any:
+    def _call(self, name: str, on_host: bool, *args: Any) -> Any:
         """A call of libcep's that begins or ends a span, with the profiler's device current."""
+        call = getattr(_ffi.host_calls if on_host else _ffi.device_calls, name)
         if on_host or self._device_source is None:
-            return function(*args)
+            return call(*args)
         (exchange_device, device), before = self._device_source, None
         try:
             with suppress(Exception):
                 before = exchange_device(device)
-            return function(*args)
+            return call(*args)
         finally:
             if before is not None:
                 with suppress(Exception):
@@ -101,24 +102,28 @@ class ProfilerCalls:
 
     def phase(self, name: str, kind: Optional[str] = None, stream: Stream = None) -> None:
         """Ends this thread's current phase, if it has one, and begins the next, with one event for both."""
-        if not self._recording and get_ident() not in self._phases:
+        ending = self._phases.get(get_ident())
+        if not self._recording and ending is None:
             return
         region = self.region(name, kind, stream)
         address = region._stream if region._stream is not None else self._current_stream()
         self._phases.pop(get_ident(), None)
         if self._recording:
-            self._phases[get_ident()] = address
-        self._call(_ffi.phase, False, self._pointer, region._handle, c_void_p(address))
+            self._phases[get_ident()] = address, region._keeps_lock
+        # A phase on a stream ends by an event, also where the next one is on the host clock.
+        on_host = region._keeps_lock and (ending is None or ending[1])
+        self._call("phase", on_host, self._pointer, region._handle, c_void_p(address))
 
     def end_phase(self) -> None:
         """Ends this thread's current phase, if it has one."""
-        stream = self._phases.pop(get_ident(), None)
-        if stream is not None:
-            self._call(_ffi.phase, False, self._pointer, None, c_void_p(stream))
+        phase = self._phases.pop(get_ident(), None)
+        if phase is not None:
+            self._call("phase", phase[1], self._pointer, None, c_void_p(phase[0]))
 
 
 class RegionCalls:
-    __slots__ = ("name", "_profiler", "_handle", "_stream", "_attributes", "_struct", "_recording", "_open", "_next")
+    __slots__ = ("name", "_profiler", "_handle", "_stream", "_attributes", "_struct", "_keeps_lock", "_recording", "_open",
+                 "_next")  # fmt: skip
 
     def __init__(
         self, profiler: Any, name: str, handle: Optional[int], stream: Optional[int], attributes: Optional[Attributes]
@@ -126,6 +131,7 @@ class RegionCalls:
         self.name, self._profiler, self._stream, self._attributes = name, profiler, stream, attributes
         self._handle = None if handle is None else c_void_p(handle)
         self._struct: Any = None  # made from _attributes when a span first needs it
+        self._keeps_lock = profiler._on_host or stream == HOST_ADDRESS
         self._recording = profiler._recording
         # The open `with` blocks by thread. While any is open, unrecorded ones are entered too: every exit finds its own.
         self._open: dict[int, list[tuple[Any, int]]] = {}
@@ -152,13 +158,13 @@ class RegionCalls:
         stream = self._stream if self._stream is not None else self._profiler._current_stream()
         if self._attributes is not None and self._struct is None:
             self._struct = span_struct(self._attributes)
-        name, further = (_ffi.begin, ()) if self._struct is None else (_ffi.begin_with, (byref(self._struct),))
-        return self._profiler._call(name, stream == HOST_ADDRESS, self._handle, c_void_p(stream), *further), stream
+        name, further = ("begin", ()) if self._struct is None else ("begin_with", (byref(self._struct),))
+        return self._profiler._call(name, self._keeps_lock, self._handle, c_void_p(stream), *further), stream
 
     def _end(self, span: Any, stream: int, error: Optional[type[BaseException]]) -> None:
         failed = error is not None and not issubclass(error, NOT_FAILURES)
-        name, further = (_ffi.end_with, (byref(error_struct(error)),)) if failed and error is not None else (_ffi.end, ())
-        self._profiler._call(name, stream == HOST_ADDRESS, self._handle, span, c_void_p(stream), *further)
+        name, further = ("end_with", (byref(error_struct(error)),)) if failed and error is not None else ("end", ())
+        self._profiler._call(name, self._keeps_lock, self._handle, span, c_void_p(stream), *further)
 
 
 def timed_function(region: Any, function: Any, recorded: Optional[Callable[..., Any]] = None) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ import ctypes
 import os
 from ctypes import CDLL, POINTER, PyDLL, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, NamedTuple
 
 from ._errors import OK, error_for
 
@@ -169,16 +169,41 @@ get_stats = _prototype(_releasing_gil, "cep_get_stats", c_int32, c_void_p, POINT
 recording = _prototype(_keeping_gil, "cep_recording", c_int32, c_void_p)
 region_get = _prototype(_releasing_gil, "cep_region_get", c_void_p, c_void_p, c_char_p, c_int32)
 
-# Recorded steps make the calls below often. Those without `argtypes`, which saves a tenth of their cost, take ctypes objects
-# and None only. The results of cep_step() and cep_phase() are ignored: they refuse negative steps, for which the caller has
-# checked, and regions of other profilers. Spans release the GIL: cuEventRecord() blocks while the GPU's queue is full, and
-# the work in the queue may wait for a host function (cuLaunchHostFunc) that needs the GIL.
+# Recorded steps make this call, and begin, end and phase below, often. They have no `argtypes`, which saves a
+# tenth of their cost: pass them ctypes objects and None only. The result of cep_step() is ignored: it refuses negative
+# steps only, and the caller has checked for these. That of cep_phase() is ignored, too: it refuses regions of other
+# profilers only.
 step = _prototype(_keeping_gil, "cep_step", None)
-begin = _prototype(_releasing_gil, "cep_begin", Span)
-begin_with = _prototype(_releasing_gil, "cep_begin_with", Span, c_void_p, c_void_p, POINTER(Attrs))
-end = _prototype(_releasing_gil, "cep_end", None)
-end_with = _prototype(_releasing_gil, "cep_end_with", c_int32, c_void_p, Span, c_void_p, POINTER(Attrs))
-phase = _prototype(_releasing_gil, "cep_phase", None)
+
+
+class SpanCalls(NamedTuple):
+    """The calls that begin and end spans."""
+
+    begin: Any
+    begin_with: Any
+    end: Any
+    end_with: Any
+    phase: Any
+
+
+def _span_calls(library: CDLL) -> SpanCalls:
+    return SpanCalls(
+        _prototype(library, "cep_begin", Span),
+        _prototype(library, "cep_begin_with", Span, c_void_p, c_void_p, POINTER(Attrs)),
+        _prototype(library, "cep_end", None),
+        _prototype(library, "cep_end_with", c_int32, c_void_p, Span, c_void_p, POINTER(Attrs)),
+        _prototype(library, "cep_phase", None),
+    )
+
+
+host_calls = _span_calls(_keeping_gil)
+"""For spans that are certainly on the host clock: these calls make no CUDA call."""
+
+device_calls = _span_calls(_releasing_gil)
+"""For all other spans. cuEventRecord() blocks while the GPU's queue is full, and the work in the queue may wait for a
+host function (cuLaunchHostFunc) that needs the GIL."""
+
+begin, begin_with, end, end_with, phase = device_calls  # these are safe for every span
 
 record = _prototype(_keeping_gil, "cep_record", c_int32, c_void_p, c_int64, c_int64, POINTER(Attrs))
 counter = _prototype(_keeping_gil, "cep_counter", c_int32, c_void_p, c_char_p, c_double)
