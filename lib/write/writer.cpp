@@ -149,7 +149,10 @@ std::size_t Writer::round() noexcept {
 }
 
 void Writer::write_block(bool at_once) noexcept {
+    constexpr std::size_t most_bytes = RankFile::backlog_limit_bytes + 2 * Collector::write_block_bytes;
     try {
+        // All at once, of which memory is used as rows come: growing would copy what waits, and need twice as much.
+        if (!unwritten_.empty()) unwritten_.text.reserve(most_bytes);
         collector_.take_block(unwritten_);
         check_and_append(at_once);
     } catch (const std::exception&) {  // no memory: the rows wait, and the next block begins with a run row
