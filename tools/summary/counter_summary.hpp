@@ -50,5 +50,7 @@ struct MemorySummary {
 [[nodiscard]] std::vector<CounterSummary> summarize_counters(const RankSeries& ranks);
 /// None where there is no such counter.
 [[nodiscard]] std::optional<MemorySummary> summarize_memory(const RankSeries& ranks);
+/// What the median rank has; where another has much more, that too.
+[[nodiscard]] std::string describe_memory(const MemorySummary& memory);
 
 }  // namespace cep::tool

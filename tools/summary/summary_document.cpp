@@ -109,40 +109,6 @@ constexpr std::string_view advice_on_memory =
     "memory is short: recompute activations, a smaller batch, shard (FSDP, ZeRO) or offload; retries also stop with "
     "expandable segments";
 
-std::string describe_bytes(std::string_view what, const AcrossRanks& figure) {
-    constexpr double apart = 1.05;
-    std::string text = fmt::format("{} {}", format_bytes(figure.median), what);
-    if (figure.max > apart * figure.median)
-        text += fmt::format(" (rank {}: {})", figure.max_rank, format_bytes(figure.max));
-    return text;
-}
-
-// What the median rank has; where another has much more, that too.
-std::string describe_memory(const MemorySummary& memory) {
-    std::string text = "at most ";
-    if (memory.peak_allocated_bytes) text += describe_bytes("allocated", *memory.peak_allocated_bytes);
-    if (memory.peak_allocated_bytes && memory.peak_reserved_bytes) text += ", ";
-    if (memory.peak_reserved_bytes) text += describe_bytes("reserved", *memory.peak_reserved_bytes);
-    const auto& any = memory.peak_allocated_bytes ? memory.peak_allocated_bytes : memory.peak_reserved_bytes;
-    if (any && any->ranks > 1) text += " on the median rank";
-    if (!memory.peak_phase.empty())
-        text += fmt::format("; of the phases, {} has most ({})", printable(memory.peak_phase),
-                            format_bytes(memory.peak_phase_bytes));
-    if (const auto& used = memory.used)
-        text +=
-            fmt::format("; {:.0f} % of the device reserved{}, {:.0f} % headroom", 100 * used->max,
-                        used->ranks > 1 ? fmt::format(" on rank {}", used->max_rank) : "", 100 * *memory.headroom());
-    if (const auto& share = memory.fragmentation) {
-        text += fmt::format("; {:.1f} % of what is reserved is unused", 100 * share->median);
-        if (share->max > share->median + 0.05)
-            text += fmt::format(" (rank {}: {:.1f} %)", share->max_rank, 100 * share->max);
-    }
-    if (memory.alloc_retries > 0)
-        text += fmt::format("; {} freed the cache and tried again",
-                            format_plural(static_cast<std::uint64_t>(memory.alloc_retries), "allocation"));
-    return text;
-}
-
 std::string describe_own_cost(const OwnCost& cost) {
     const auto percent = [](double share) { return fmt::format("{:.2g} %", 100 * share); };
     std::string text = "cep took " + percent(cost.median_share) + " of the recorded steps";
