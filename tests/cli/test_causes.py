@@ -307,6 +307,15 @@ def test_headline_and_causes_of_slow_ranks_are_one_number(cep, job):
     assert verdict["stragglers"][0]["cost_share"] == pytest.approx(1 - 1 / cause["slowdown"], rel=1e-6)
 
 
+@pytest.mark.parametrize("lost", [0.1, 0.15])
+def test_lost_rows_of_a_phase_count_as_much_as_those_between_which_their_numbers_are_missing(summarized, lost):
+    shape = Shape("pipeline", dp=2, pp=4, micro_batches=8)
+    truth, verdict = summarized(shape, Fault("rank", 1.4, (3,)), Damage(lost=lost, seed=1))
+    cause = verdict["causes"][0]
+    assert (cause["kind"], cause["ranks"]) == ("ranks", [3])
+    assert without(cause) == pytest.approx(1 / truth.slowdown, abs=0.005)
+
+
 def test_transfers_whose_other_ends_are_lost_are_still_matched(cep, job):
     """Of a send whose row is there, the receive is missing as often as any row: that says nothing of the others."""
     truth = make(job.write, Shape("pipeline", dp=4, pp=4, micro_batches=8), Fault("rank", 1.4, (3,)), Damage(lost=0.12))

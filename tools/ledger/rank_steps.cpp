@@ -33,7 +33,32 @@ const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std
         keep_least_deep();
         by_durations();
     }
+    count_rows(spans);
+    complete_lost();
     return result_;
+}
+
+void StepAnalyser::count_rows(std::span<const StepSpan> spans) {
+    for (const StepSpan& span : spans) rows_[span.phase].count = 0;
+    for (const StepSpan& span : spans) {
+        NumberedRows& rows = rows_[span.phase];
+        const std::uint32_t seq = span.sample->seq();
+        rows.first_seq = rows.count == 0 ? seq : std::min(rows.first_seq, seq);
+        rows.last_seq = rows.count == 0 ? seq : std::max(rows.last_seq, seq);
+        ++rows.count;
+    }
+}
+
+// Where numbers are missing between those of a phase's rows, rows are lost. Of a phase that is inside of itself, nobody
+// knows which.
+void StepAnalyser::complete_lost() {
+    for (LocalTime& time : result_.local) {
+        const NumberedRows& rows = rows_[time.phase];
+        const std::uint32_t numbers = rows.last_seq - rows.first_seq + 1;
+        if (numbers <= rows.count || time.spans != rows.count) continue;
+        const double completed = static_cast<double>(numbers) / rows.count;
+        for (double* value : {&time.own_ms, &time.duration_ms, &time.spans}) *value *= completed;
+    }
 }
 
 void StepAnalyser::start(const std::vector<RankPhase>& phases) {
@@ -51,7 +76,10 @@ void StepAnalyser::start(const std::vector<RankPhase>& phases) {
     has_step_ = false;
     step_ms_ = wait_ms_ = 0;
     step_ = {0, 0};
-    if (places_.size() < phases.size()) places_.resize(phases.size());
+    if (places_.size() < phases.size()) {
+        places_.resize(phases.size());
+        rows_.resize(phases.size());
+    }
 }
 
 void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {

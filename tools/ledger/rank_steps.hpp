@@ -28,12 +28,12 @@ struct PhaseUse {
 /// One local phase in one step: all of its spans that lie side by side. Its own time is without what it waits for:
 /// communication on its own stream that is inside of it; all of the communication that it ends with; and of what its
 /// thread began there on other streams, the waiting, once where it is seen in one collective after the other. Of what
-/// is no compute, it is also without what compute hides.
+/// is no compute, it is also without what compute hides. Rows that are lost between others count as much as these.
 struct LocalTime {
     std::uint32_t phase = 0;
     double own_ms = 0;
     double duration_ms = 0;
-    std::uint32_t spans = 0;
+    double spans = 0;
     bool is_host_late = false;  // the device was done before the host launched what comes next on the stream
 };
 
@@ -81,6 +81,13 @@ class StepAnalyser {
         [[nodiscard]] Interval waiting() const { return {interval.begin_ns, waiting_end_ns}; }
     };
 
+    /// The rows of a phase in the step, and the first and the last of their numbers.
+    struct NumberedRows {
+        std::uint32_t count = 0;
+        std::uint32_t first_seq = 0;
+        std::uint32_t last_seq = 0;
+    };
+
     struct StreamQueues {
         std::uint32_t stream = 0;
         std::int64_t end_ns = 0;
@@ -106,6 +113,8 @@ class StepAnalyser {
     }
     static void sort(std::vector<Item>& items);
     void start(const std::vector<RankPhase>& phases);
+    void count_rows(std::span<const StepSpan> spans);
+    void complete_lost();
     void take(const StepSpan& span, const RankPhase& phase);
     void find_transfer(Item& item);
     void keep_least_deep();
@@ -147,6 +156,7 @@ class StepAnalyser {
     std::vector<const Item*> on_device_;   // both, by their begin
     std::vector<const Item*> last_local_;  // of each stream, as far as it was seen
     std::vector<std::uint32_t> places_;    // by phase: index of its LocalTime
+    std::vector<NumberedRows> rows_;       // by phase; of those in the step
     Intervals comm_set_;
     Intervals waits_;
     Intervals local_set_;
