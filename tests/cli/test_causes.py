@@ -144,6 +144,7 @@ def test_a_rank_that_is_slow_in_few_steps_is_no_uneven_micro_batch(summarized, s
     assert (cause["kind"], cause["ranks"]) == ("ranks", [3])
     assert without(cause) == pytest.approx(1 / truth.slowdown, abs=0.01)
     assert verdict["headline"].startswith("Rank 3 (node0) is slow now and then in backward, in 25 % of the steps. Without")
+    assert cause["step_fraction"] == 0.25
     assert saving_of(verdict["headline"]) == pytest.approx(100 * (1 - 1 / truth.slowdown), abs=1)
     assert verdict["job_slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
 

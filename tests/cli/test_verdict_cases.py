@@ -200,6 +200,7 @@ def test_ranks_that_take_turns_seldom_pause_and_the_job_gains_what_it_takes_with
     verdict = verdict_of(cep)
     assert verdict["stragglers"] == [] and not verdict["abstained"]
     assert verdict["headline"].startswith("Any rank pauses now and then, for 40.00 ms, most often in forward. ")
+    assert verdict["causes"][0]["step_fraction"] == 1
     assert verdict["job_slowdown"] == pytest.approx(step_ms / (step_ms - (sum(own.values()).max(axis=0).mean() - without_ms)),
                                                     rel=0.01)
 

@@ -68,7 +68,7 @@ struct Finding {
                                                      // infinite where that does not do it
     double excess_ms = 0;                            // a slow step, median
     double all_excess_ms = 0;                        // the same, in all phases that are slow
-    double step_fraction = 0;                        // of all steps that are slow
+    double step_fraction = 0;                        // of all steps that are slow; 0: not known
     std::optional<std::int64_t> every_steps{};       // slow steps are so many steps apart
     std::int64_t every_recorded = 0;                 // the same in recorded steps; 0 if they are not evenly spaced
     std::optional<double> waiters_median_wait_ms{};  // in slow steps; none if waiting is unknown

@@ -81,13 +81,17 @@ std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
     const bool is_one_rank = most_ms > nearly_all * all_ms && are_too_many(steps_of[most].size(), steps.ranks());
     if (most_ms > most_of_one_rank * all_ms && !is_one_rank) return std::nullopt;
     Finding cause{.kind = is_one_rank ? FindingKind::ranks : FindingKind::pauses};
-    cause.step_fraction = static_cast<double>(steps_of[most].size()) / static_cast<double>(steps.graphs.size());
     cause.phase = steps.largest_phase(steps.sum_by_phase(pause_ms));
     cause.slow_ms = median_of(pauses_ms);
     cause.usual_ms = 0;
     if (is_one_rank) cause.hosts = {steps.model.rows->hosts()[steps.model.rows->ranks()[most].host]};
-    for (const auto& [rank, ms] : by_rank)
-        if (!is_one_rank || rank == most) cause.ranks.push_back(steps.model.rows->ranks()[rank].rank);
+    std::set<std::uint32_t> with_pauses;
+    for (auto& [rank, of_rank] : steps_of) {
+        if (is_one_rank && rank != most) continue;
+        cause.ranks.push_back(steps.model.rows->ranks()[rank].rank);
+        with_pauses.merge(of_rank);
+    }
+    cause.step_fraction = static_cast<double>(with_pauses.size()) / static_cast<double>(steps.graphs.size());
     return SpecialCause{std::move(cause), with_work([pause_ms](const StepGraph& graph, std::size_t node) {
                             return graph.own_ms[node] - pause_ms(graph, node);
                         })};

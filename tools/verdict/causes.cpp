@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -285,7 +286,8 @@ void write_causes(JsonWriter& json, const Verdict& verdict) {
                      text_or_null(cause->hosts.empty() ? "" : cause->hosts.front()), "stage", cause->stage, "phase",
                      text_or_null(cause->phase), "cost_ms", cause->cost_share.value_or(0) * replay.observed_ms,
                      "slowdown", gain_of(*cause), "share", cause->loss_share, "usual_ms", cause->usual_ms, "slow_ms",
-                     cause->slow_ms, "every_steps", cause->every_steps);
+                     cause->slow_ms, "every_steps", cause->every_steps, "step_fraction",
+                     cause->step_fraction > 0 ? std::optional(cause->step_fraction) : std::nullopt);
     });
 }
 
