@@ -8,6 +8,7 @@ Each leaves FOLDER/rank_<r>.json: a hash of all its weights, its losses, and the
 """
 
 import argparse
+import gc
 from pathlib import Path
 
 import framework_trainers as frameworks
@@ -38,8 +39,8 @@ def main():
     device = the_device()
     if TRAINERS[options.trainer] in PYTORCH:  # the frameworks make their own process groups
         set_up(device)
-    models = TRAINERS[options.trainer](log, device)
-    log.write(*models)
+    log.write(*TRAINERS[options.trainer](log, device))
+    gc.collect()  # sharded models keep their process group, whose threads must not outlive the interpreter
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -61,6 +61,30 @@ def test_the_reduction_of_a_bucket_lies_within_the_backward(job, files):
             assert row["depth"] == 1  # in the backward, and in no other reduction
 
 
+def test_the_buckets_of_a_model_in_somebodys_wrapper_are_rows(job, files):
+    job.run(
+        2,
+        """
+class Wrapper(torch.nn.Module):  # as Fabric's
+    def __init__(self, inside):
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, *args):
+        return self.inside(*args)
+
+model = Wrapper(torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)))
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    cep.torch.instrument(prof, model, None)
+    prof.step(0)
+    model(torch.ones(1, 4)).sum().backward()
+    wait_for_ends(prof)
+dist.destroy_process_group()
+""",
+    )
+    assert [[row["name"] for row in comm_rows(files, rank)] for rank in range(2)] == [["all_reduce"]] * 2
+
+
 def test_a_step_that_is_not_recorded_has_nothing_of_ours_in_ddp(job, files):
     job.run(
         2,

@@ -13,6 +13,7 @@ from ._ddp_reductions import time_own_reductions
 from ._hooks import Hook
 from ._pytorch import Module, torch
 
+
 class DDPGradientSync:
     """The span of what is exposed of a DistributedDataParallel model's all-reduces, the wait for the slowest rank
     included. Needs no communication hook.
@@ -69,16 +70,17 @@ class TimedReduction(NamedTuple):
 
 
 def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> TimedReduction:
-    """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or the part of
-    all that is exposed.
+    """Has the all-reduces of a model timed, if it is a DistributedDataParallel or has one in it, as the modules of
+    torch.compile and Fabric have: each bucket by itself, or the part of all that is exposed.
 
     Args:
         model: Any module.
         profiler: The profiler.
         buckets: Whether to time each bucket. If the model has a communication hook, the exposed part is timed.
     """
-    model = getattr(model, "_orig_mod", model)  # in torch.compile's module
-    if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
+    is_ddp = torch.nn.parallel.DistributedDataParallel
+    model = next((module for module in model.modules() if isinstance(module, is_ddp)), None)
+    if model is None:
         return TimedReduction()
     if buckets:
         removal = time_own_reductions(model, recorder_of(profiler))
