@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
 from cep.torch._groups import compact_ranks, shortened  # noqa: E402
+from cep.torch._operations import OPERATIONS  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
 
@@ -276,6 +277,14 @@ assert inner.__code__ is original
 dist.destroy_process_group()
 """,
     )
+
+
+def test_every_collective_of_this_pytorch_is_known():
+    module = torch.distributed.distributed_c10d
+    functions = {name: getattr(module, name) for name in module.__all__ if inspect.isfunction(getattr(module, name))}
+    collectives = {name for name, function in functions.items() if "async_op" in inspect.signature(function).parameters}
+    assert "all_reduce" in collectives
+    assert collectives <= {operation.function for operation in OPERATIONS}
 
 
 def test_without_a_process_group_nothing_is_changed(profiler):

@@ -44,9 +44,11 @@ OPERATIONS = (
     Operation("all_gather", "all_gather", "tensor_list"),
     Operation("all_gather_coalesced", "all_gather", "input_tensor_list", _PART),
     Operation("all_gather_into_tensor", "all_gather", "output_tensor"),
+    Operation("all_gather_single", "all_gather", "output_tensor"),  # all_gather_into_tensor's name since 2.13
     Operation("_all_gather_base", "all_gather", "output_tensor"),
     Operation("reduce_scatter", "reduce_scatter", "input_list"),
     Operation("reduce_scatter_tensor", "reduce_scatter", "input"),
+    Operation("reduce_scatter_single", "reduce_scatter", "input"),
     Operation("_reduce_scatter_base", "reduce_scatter", "input"),
     Operation("all_to_all", "all_to_all", "input_tensor_list"),
     Operation("all_to_all_single", "all_to_all", "input"),
