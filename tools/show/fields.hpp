@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fields of a record: key, heading, unit, meaning and value stand once, and tables and JSON follow from them.
+// Fields of a record: key, heading, unit, meaning and value stand once, and tables, CSV and JSON follow from them.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -13,33 +15,108 @@
 
 namespace cep::tool {
 
+/// What a record has, as a value: monostate of an optional without one.
+template <typename Found>
+[[nodiscard]] Value value_of(const Found& found) {
+    if constexpr (requires { found.has_value(); }) {
+        return found ? value_of(*found) : Value();
+    } else if constexpr (std::is_floating_point_v<Found>) {
+        return double{found};
+    } else if constexpr (std::is_integral_v<Found> && !std::is_same_v<Found, bool>) {
+        return std::conditional_t<std::is_signed_v<Found>, std::int64_t, std::uint64_t>{found};
+    } else if constexpr (std::is_convertible_v<Found, std::string_view>) {
+        return std::string(std::string_view(found));
+    } else {
+        return found;
+    }
+}
+
+/// Of a number.
+[[nodiscard]] double to_double(const Value& value);
+
+/// Without one that a field says: "-" of nothing and of "", "1,234" of a count, "1234" of another whole number, the
+/// text itself of a text.
+[[nodiscard]] std::string describe_value(const Value& value);
+/// "12.3 %" of 0.1234.
+[[nodiscard]] std::string describe_percent(double fraction);
+
 template <typename Record>
 struct Field {
     Column column;
     std::function<Value(const Record&)> value;
-    std::function<std::string(const Record&, const Value&)> text{};  // for people; default: as describe_value() says
+    std::function<std::string(const Record&, const Value&)> text{};  // for people; else describe_value()
 
-    /// The same field of a record that has such a record in it.
-    template <typename Outer>
-    [[nodiscard]] Field<Outer> within(Record Outer::*inner) const {
-        Field<Outer> outer{column, [value = value, inner](const Outer& one) { return value(one.*inner); }};
+    /// `get`: a member, or a function of the record.
+    template <typename Get>
+    Field(Column shown, Get get)
+        : column(std::move(shown)), value([get](const Record& record) { return value_of(std::invoke(get, record)); }) {
+        // Words that only people see are shown as they are.
+        if (column.key.empty()) text = [](const Record&, const Value& words) { return std::get<std::string>(words); };
+    }
+    /// `describe`: a function of the number, of the record, or of the record and the value or number.
+    template <typename Get, typename Describe>
+    Field(Column shown, Get get, Describe describe) : Field(std::move(shown), std::move(get)) {
+        text = [describe](const Record& record, const Value& found) -> std::string {
+            if constexpr (std::is_invocable_v<Describe, const Record&, const Value&>)
+                return describe(record, found);
+            else if constexpr (std::is_invocable_v<Describe, const Record&, double>)
+                return describe(record, to_double(found));
+            else if constexpr (std::is_invocable_v<Describe, double>)
+                return describe(to_double(found));
+            else
+                return describe(record);
+        };
+    }
+
+    /// The same field of a record that has such a record in it: `get` is a member or a function of the outer one, and
+    /// may find nothing. The key gets a prefix.
+    template <typename Outer, typename Get>
+    [[nodiscard]] Field<Outer> within(Get get, std::string_view prefix = {}) const {
+        const auto inner = [get](const Outer& outer) -> const Record* {
+            const auto& found = std::invoke(get, outer);
+            if constexpr (std::is_same_v<std::decay_t<decltype(found)>, Record>)
+                return &found;
+            else
+                return found ? &*found : nullptr;
+        };
+        Column shown = column;
+        if (!shown.key.empty()) shown.key.insert(0, prefix);
+        Field<Outer> field(std::move(shown), [inner, value = value](const Outer& outer) {
+            const Record* const record = inner(outer);
+            return record != nullptr ? value(*record) : Value();
+        });
         if (text)
-            outer.text = [text = text, inner](const Outer& one, const Value& found) { return text(one.*inner, found); };
-        return outer;
+            field.text = [inner, text = text](const Outer& outer, const Value& found) {
+                return text(*inner(outer), found);
+            };
+        return field;
     }
 };
 
 template <typename Record>
 using Fields = std::vector<Field<Record>>;
 
-/// Nothing where the number is not known.
-template <typename Number>
-[[nodiscard]] Value value_or_none(const Number& number) {
-    return number ? Value(*number) : Value();
-}
+/// A field as a column of one of several tables: with a heading of its own, and what a terminal without room leaves
+/// out.
+struct Choice {
+    std::string_view key;
+    std::string_view heading{};
+    int detail = 0;
+};
 
-/// "-" of nothing and of "", "1,234" of a count, "1234" of another whole number, the text itself of a text.
-[[nodiscard]] std::string describe_value(const Value& value);
+/// Those of the fields, in that order.
+template <typename Record>
+[[nodiscard]] Fields<Record> choose(const Fields<Record>& all, const std::vector<Choice>& choices) {
+    Fields<Record> chosen;
+    for (const Choice& choice : choices)
+        for (const Field<Record>& field : all) {
+            if (field.column.key != choice.key) continue;
+            chosen.push_back(field);
+            chosen.back().column.heading = choice.heading;
+            chosen.back().column.detail = choice.detail;
+        }
+    return chosen;
+}
 
 template <typename Record>
 [[nodiscard]] std::vector<Column> columns_of(const Fields<Record>& fields) {
@@ -54,10 +131,17 @@ template <typename Record>
     for (const Field<Record>& field : fields) {
         const Value value = field.value(record);
         const bool is_known = !std::holds_alternative<std::monostate>(value);
-        const bool has_text = field.text && (is_known || field.column.key.empty());
-        cells.push_back({value, has_text ? field.text(record, value) : describe_value(value)});
+        cells.push_back({value, field.text && is_known ? field.text(record, value) : describe_value(value)});
     }
     return cells;
+}
+
+/// A line for each record.
+template <typename Record, typename Records>
+[[nodiscard]] Table table_of(const Fields<Record>& fields, const Records& records, std::string title = {}) {
+    Table table(columns_of(fields), std::move(title));
+    for (const Record& record : records) table.add(cells_of(fields, record));
+    return table;
 }
 
 /// The members of the open object: those that have a key.
@@ -75,6 +159,12 @@ void write_fields(JsonWriter& json, const Fields<Record>& fields, const Record& 
             },
             field.value(record));
     }
+}
+
+/// A member with a list of records.
+template <typename Record, typename Records>
+void write_records(JsonWriter& json, std::string_view name, const Fields<Record>& fields, const Records& records) {
+    json.objects(name, records, [&](const Record& record) { write_fields(json, fields, record); });
 }
 
 }  // namespace cep::tool

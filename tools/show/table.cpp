@@ -13,6 +13,7 @@
 #include "base/display_width.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "show/fields.hpp"
 #include "show/html.hpp"
 
 namespace cep::tool {
@@ -51,6 +52,8 @@ std::string csv_cell(const Value& value) {
                 return "";
             } else if constexpr (std::is_same_v<Type, std::string>) {
                 return quoted_csv(looks_like_a_formula(one) ? "'" + one : one);
+            } else if constexpr (std::is_same_v<Type, std::vector<std::string>>) {
+                return csv_cell(fmt::format("{}", fmt::join(one, " ")));
             } else {
                 return fmt::format("{}", one);
             }
@@ -67,6 +70,16 @@ std::string shorten(std::string_view text) {
 }
 
 }  // namespace
+
+double to_double(const Value& value) {
+    if (const auto* count = std::get_if<std::uint64_t>(&value)) return static_cast<double>(*count);
+    if (const auto* number = std::get_if<std::int64_t>(&value)) return static_cast<double>(*number);
+    return std::get<double>(value);
+}
+
+std::string describe_percent(double fraction) {
+    return fmt::format("{:.1f} %", 100 * fraction);
+}
 
 std::string describe_value(const Value& value) {
     if (const auto* text = std::get_if<std::string>(&value)) return Cell::text_of(*text).text;
@@ -93,7 +106,7 @@ Cell Cell::number(const std::optional<double>& number) {
 }
 
 Cell Cell::percent(const std::optional<double>& fraction) {
-    return shown_if(fraction, [](double known) { return fmt::format("{:.1f} %", 100 * known); });
+    return shown_if(fraction, describe_percent);
 }
 
 std::string markdown_text(std::string_view text) {

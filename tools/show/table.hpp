@@ -29,7 +29,8 @@ struct Column {
 };
 
 /// monostate: not known, or does not apply.
-using Value = std::variant<std::monostate, std::int64_t, std::uint64_t, double, std::string>;
+using Value = std::variant<std::monostate, std::int64_t, std::uint64_t, double, std::string, bool,
+                           std::vector<std::string>>;  // a list: its texts with spaces between them
 
 struct Cell {
     Value value;

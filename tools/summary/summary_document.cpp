@@ -202,12 +202,8 @@ std::string two_digits(double ratio) {
     return fmt::format("{:.2f}", ratio);
 }
 
-std::string describe_time(const PhaseSummary& phase, const Value& ms) {
-    return duration_format(phase)(std::get<double>(ms));
-}
-
-std::string describe_share(const PhaseSummary&, const Value& share) {
-    return Cell::percent(std::get<double>(share)).text;
+std::string describe_time(const PhaseSummary& phase, double ms) {
+    return duration_format(phase)(ms);
 }
 
 /// What is 1.00 in two digits is no difference, and no rank is the slowest. Who waits longest in a collective is not
@@ -217,39 +213,34 @@ bool has_slowest(const PhaseSummary& phase) {
     return phase.ranks > 1 && phase.kind != schema::Kind::comm && phase.skew.value_or(1) >= least_skew;
 }
 
-std::string describe_skew(const PhaseSummary& phase, const Value& skew) {
-    return phase.ranks > 1 && phase.kind != schema::Kind::comm ? two_digits(std::get<double>(skew)) : "-";
+std::string describe_skew(const PhaseSummary& phase, double skew) {
+    return phase.ranks > 1 && phase.kind != schema::Kind::comm ? two_digits(skew) : "-";
 }
 
 Field<PhaseSummary> time_field(Column column, double PhaseSummary::*member) {
     return {std::move(column),
-            [member](const PhaseSummary& phase) { return is_missing(phase.*member) ? Value() : Value(phase.*member); },
+            [member](const PhaseSummary& phase) {
+                return is_missing(phase.*member) ? std::nullopt : std::optional(phase.*member);
+            },
             describe_time};
-}
-
-Field<PhaseSummary> optional_field(Column column, std::optional<double> PhaseSummary::*member,
-                                   std::string (*text)(const PhaseSummary&, const Value&)) {
-    return {std::move(column), [member](const PhaseSummary& phase) { return value_or_none(phase.*member); }, text};
 }
 
 /// Of the phase table. `of_one_rank`: each line is of one rank, so that none is the slowest.
 Fields<PhaseSummary> phase_fields(bool of_groups, bool of_one_rank) {
     using P = PhaseSummary;
-    return {{{"name", "phase", Align::left, "", "The phase"}, [](const P& p) { return Value(p.name); }},
+    return {{{"name", "phase", Align::left, "", "The phase"}, &P::name},
             {{"kind", "kind", Align::left, "", "What the phase does: step, compute, comm, data, memory, host or other",
               false, 4},
-             [](const P& p) { return Value(std::string(schema::kind_name(p.kind))); }},
+             [](const P& p) { return schema::kind_name(p.kind); }},
             {{"clock", of_groups ? "" : "clock", Align::left, "", "The clock that timed it: gpu, host or external",
               false, 5},
-             [](const P& p) {
-                 const std::string_view clock = clock_names[static_cast<std::size_t>(p.clock)];
-                 return clock.empty() ? Value() : Value(std::string(clock));
-             }},
-            {{"count", "count", Align::right, "", "Spans", false, 2}, [](const P& p) { return Value(p.count); }},
-            {{"ranks", "", Align::right, "", "Ranks that have such spans"}, [](const P& p) { return Value(p.ranks); }},
+             [](const P& p) { return text_or_null(clock_names[static_cast<std::size_t>(p.clock)]); }},
+            {{"count", "count", Align::right, "", "Spans", false, 2}, &P::count},
+            {{"ranks", "", Align::right, "", "Ranks that have such spans"}, &P::ranks},
             time_field({"mean_ms", "mean", Align::right, "ms", "Mean duration"}, &P::mean_ms),
-            optional_field({"sd_ms", "sd", Align::right, "ms", "Standard deviation of the durations", false, 3},
-                           &P::sd_ms, describe_time),
+            {{"sd_ms", "sd", Align::right, "ms", "Standard deviation of the durations", false, 3},
+             &P::sd_ms,
+             describe_time},
             time_field({"p50_ms", "p50", Align::right, "ms", "Median duration"}, &P::p50_ms),
             time_field({"p90_ms", "p90", Align::right, "ms", "Duration that one span in ten exceeds", false, 3},
                        &P::p90_ms),
@@ -259,56 +250,51 @@ Fields<PhaseSummary> phase_fields(bool of_groups, bool of_one_rank) {
             time_field({"min_ms", "", Align::right, "ms", "Shortest duration"}, &P::min_ms),
             time_field({"max_ms", "max", Align::right, "ms", "Longest duration", false, 1}, &P::max_ms),
             time_field({"total_ms", "", Align::right, "ms", "Time of all spans"}, &P::total_ms),
-            optional_field({"share", "share", Align::right, "",
-                            "Part of the time of recorded steps in which nothing hides it", true},
-                           &P::share, describe_share),
+            {{"share", "share", Align::right, "", "Part of the time of recorded steps in which nothing hides it", true},
+             &P::share,
+             describe_percent},
             {{"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "",
               "The rank with the most work of its own, by mean, or that the verdict names"},
-             [](const P& p) { return Value(p.slowest_rank); },
+             &P::slowest_rank,
              [](const P& p, const Value& rank) { return has_slowest(p) ? describe_value(rank) : "-"; }},
-            optional_field(
-                {"skew", of_groups ? "" : "skew", Align::right, "", "Mean of the slowest rank over the typical rank's"},
-                &P::skew, describe_skew)};
+            {{"skew", of_groups ? "" : "skew", Align::right, "", "Mean of the slowest rank over the typical rank's"},
+             &P::skew,
+             describe_skew}};
 }
 
 Table phase_table(const Summary& summary) {
-    const Fields<PhaseSummary> fields = phase_fields(false, false);
-    Table table(columns_of(fields));
-    for (const PhaseSummary& phase : summary.phases) table.add(cells_of(fields, phase));
+    Table table = table_of(phase_fields(false, false), summary.phases);
     table.set_rest("phase", "with less time");
     return table;
 }
 
-std::string describe_window(const GroupSummary& group, const Value&) {
+std::string describe_window(const GroupSummary& group) {
     if (group.first == group.last) return format_integer(group.first);
     return fmt::format("{}–{}", format_integer(group.first), format_integer(group.last));
 }
 
 Fields<GroupSummary> group_fields(By by) {
     using G = GroupSummary;
-    const auto first = [](const G& group) { return Value(group.first); };
     Fields<G> fields;
-    if (by == By::rank) fields.push_back({{"rank", "rank", Align::left, "", "The rank"}, first});
+    if (by == By::rank) fields.push_back({{"rank", "rank", Align::left, "", "The rank"}, &G::first});
     if (by == By::step) {
-        fields.push_back({{"", "steps", Align::left}, [](const G&) { return Value(); }, describe_window});
-        fields.push_back({{"first_step", "", Align::right, "", "First step of the window"}, first});
-        fields.push_back({{"last_step", "", Align::right, "", "Last step of the window"},
-                          [](const G& group) { return Value(group.last); }});
+        fields.push_back({{"", "steps", Align::left}, describe_window});
+        fields.push_back({{"first_step", "", Align::right, "", "First step of the window"}, &G::first});
+        fields.push_back({{"last_step", "", Align::right, "", "Last step of the window"}, &G::last});
     } else {
-        fields.push_back({{"host", "host", Align::left, "", "The host"},
-                          [](const G& group) { return group.host.empty() ? Value() : Value(group.host); }});
+        fields.push_back(
+            {{"host", "host", Align::left, "", "The host"}, [](const G& group) { return text_or_null(group.host); }});
     }
     for (const Field<PhaseSummary>& field : phase_fields(true, by == By::rank))
-        fields.push_back(field.within(&G::phase));
-    fields.push_back(
-        {{"excess_ms", "excess", Align::right, "ms",
-          "Mean less the typical mean of all lines; of ranks, of their own work in a step"},
-         [](const G& group) { return Value(group.excess_ms); },
-         [](const G& group, const Value&) { return describe_excess(duration_format(group.phase), group.excess_ms); }});
+        fields.push_back(field.within<G>(&G::phase));
+    fields.push_back({{"excess_ms", "excess", Align::right, "ms",
+                       "Mean less the typical mean of all lines; of ranks, of their own work in a step"},
+                      &G::excess_ms,
+                      [](const G& group, double ms) { return describe_excess(duration_format(group.phase), ms); }});
     fields.push_back(
         {{"median_ratio", "× median", Align::right, "", "Median over the typical median of all lines", false, 2},
-         [](const G& group) { return value_or_none(group.median_ratio); },
-         [](const G&, const Value& ratio) { return two_digits(std::get<double>(ratio)); }});
+         &G::median_ratio,
+         two_digits});
     return fields;
 }
 
@@ -404,16 +390,14 @@ void write_counters(JsonWriter& json, const Summary& summary) {
 }
 
 void write_groups(JsonWriter& json, const Summary& summary) {
-    const Fields<GroupSummary> fields = group_fields(summary.grouping.by);
     json.members("by", summary.grouping.name());
-    json.objects("groups", summary.groups, [&](const GroupSummary& group) { write_fields(json, fields, group); });
+    write_records(json, "groups", group_fields(summary.grouping.by), summary.groups);
 }
 
 void write_summary(JsonWriter& json, const Job& job, const Summary& summary, const Verdict* verdict) {
     json.members("schema", "cep.summary/1");
     write_job(json, job);
-    const Fields<PhaseSummary> fields = phase_fields(false, false);
-    json.objects("phases", summary.phases, [&](const PhaseSummary& phase) { write_fields(json, fields, phase); });
+    write_records(json, "phases", phase_fields(false, false), summary.phases);
     json.key("efficiency");
     write_efficiency(json, verdict != nullptr ? verdict->efficiency : Efficiency{});
     if (verdict != nullptr) {
