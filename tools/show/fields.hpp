@@ -3,10 +3,12 @@
 // Fields of a record: key, heading, unit, meaning and value stand once, and tables, CSV and JSON follow from them.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -40,6 +42,20 @@ template <typename Found>
 /// "12.3 %" of 0.1234.
 [[nodiscard]] std::string describe_percent(double fraction);
 
+/// "ms" of "p50_ms": each key of a time, a size or a rate ends with its unit.
+[[nodiscard]] std::string unit_of_key(std::string_view key);
+
+/// Where values of that type stand in a column: numbers on the right.
+template <typename Found>
+constexpr Align align_of() {
+    if constexpr (requires(Found found) { found.has_value(); })
+        return align_of<typename Found::value_type>();
+    else
+        return std::is_same_v<Found, Value> || (std::is_arithmetic_v<Found> && !std::is_same_v<Found, bool>)
+                   ? Align::right
+                   : Align::left;
+}
+
 template <typename Record>
 struct Field {
     Column column;
@@ -48,25 +64,34 @@ struct Field {
 
     /// `get`: a member, or a function of the record.
     template <typename Get>
-    Field(Column shown, Get get)
-        : column(std::move(shown)), value([get](const Record& record) { return value_of(std::invoke(get, record)); }) {
+    Field(std::string_view key, std::string_view heading, std::string_view meaning, Get get)
+        : column{std::string(key), std::string(heading),
+                 align_of<std::decay_t<std::invoke_result_t<Get, const Record&>>>(), unit_of_key(key),
+                 std::string(meaning)},
+          value([get](const Record& record) { return value_of(std::invoke(get, record)); }) {
         // Words that only people see are shown as they are.
-        if (column.key.empty()) text = [](const Record&, const Value& words) { return std::get<std::string>(words); };
+        if (key.empty()) text = [](const Record&, const Value& words) { return std::get<std::string>(words); };
     }
     /// `describe`: a function of the number, of the record, or of the record and the value or number.
     template <typename Get, typename Describe>
-    Field(Column shown, Get get, Describe describe) : Field(std::move(shown), std::move(get)) {
+    Field(std::string_view key, std::string_view heading, std::string_view meaning, Get get, Describe describe)
+        : Field(key, heading, meaning, std::move(get)) {
         text = [describe](const Record& record, const Value& found) -> std::string {
             if constexpr (std::is_invocable_v<Describe, const Record&, const Value&>)
-                return describe(record, found);
+                return std::invoke(describe, record, found);
             else if constexpr (std::is_invocable_v<Describe, const Record&, double>)
-                return describe(record, to_double(found));
+                return std::invoke(describe, record, to_double(found));
             else if constexpr (std::is_invocable_v<Describe, double>)
-                return describe(to_double(found));
+                return std::invoke(describe, to_double(found));
             else
-                return describe(record);
+                return std::invoke(describe, record);
         };
     }
+
+    /// Left out on a terminal without room, the highest number first.
+    Field detail(int order) && { return column.detail = order, std::move(*this); }
+    Field left() && { return column.align = Align::left, std::move(*this); }
+    Field right() && { return column.align = Align::right, std::move(*this); }
 
     /// The same field of a record that has such a record in it: `get` is a member or a function of the outer one, and
     /// may find nothing. The key gets a prefix.
@@ -81,10 +106,12 @@ struct Field {
         };
         Column shown = column;
         if (!shown.key.empty()) shown.key.insert(0, prefix);
-        Field<Outer> field(std::move(shown), [inner, value = value](const Outer& outer) {
+        Field<Outer> field("", "", "", [inner, value = value](const Outer& outer) {
             const Record* const record = inner(outer);
             return record != nullptr ? value(*record) : Value();
         });
+        field.column = std::move(shown);
+        field.text = nullptr;
         if (text)
             field.text = [inner, text = text](const Outer& outer, const Value& found) {
                 return text(*inner(outer), found);
@@ -96,24 +123,23 @@ struct Field {
 template <typename Record>
 using Fields = std::vector<Field<Record>>;
 
-/// A field as a column of one of several tables: with a heading of its own, and what a terminal without room leaves
-/// out.
+/// A field as a column of one of several tables. `detail`: what a terminal without room leaves out, or for_programs.
 struct Choice {
     std::string_view key;
-    std::string_view heading{};
     int detail = 0;
 };
+inline constexpr int for_programs = -1;  // no heading
 
 /// Those of the fields, in that order.
 template <typename Record>
 [[nodiscard]] Fields<Record> choose(const Fields<Record>& all, const std::vector<Choice>& choices) {
     Fields<Record> chosen;
-    for (const Choice& choice : choices)
+    for (const auto& [key, detail] : choices)
         for (const Field<Record>& field : all) {
-            if (field.column.key != choice.key) continue;
-            chosen.push_back(field);
-            chosen.back().column.heading = choice.heading;
-            chosen.back().column.detail = choice.detail;
+            if (field.column.key != key) continue;
+            Column& column = chosen.emplace_back(field).column;
+            if (detail == for_programs) column.heading.clear();
+            column.detail = std::max(detail, 0);
         }
     return chosen;
 }

@@ -71,6 +71,14 @@ std::string shorten(std::string_view text) {
 
 }  // namespace
 
+std::string unit_of_key(std::string_view key) {
+    static constexpr std::pair<std::string_view, std::string_view> units[] = {
+        {"_ms", "ms"}, {"_us", "us"}, {"_gb_per_s", "GB/s"}, {"megabytes", "MiB"}, {"bytes", "bytes"}};
+    for (const auto& [ending, unit] : units)
+        if (key.ends_with(ending)) return std::string(unit);
+    return {};
+}
+
 double to_double(const Value& value) {
     if (const auto* count = std::get_if<std::uint64_t>(&value)) return static_cast<double>(*count);
     if (const auto* number = std::get_if<std::int64_t>(&value)) return static_cast<double>(*number);

@@ -217,49 +217,41 @@ std::string describe_skew(const PhaseSummary& phase, double skew) {
     return phase.ranks > 1 && phase.kind != schema::Kind::comm ? two_digits(skew) : "-";
 }
 
-Field<PhaseSummary> time_field(Column column, double PhaseSummary::*member) {
-    return {std::move(column),
-            [member](const PhaseSummary& phase) {
-                return is_missing(phase.*member) ? std::nullopt : std::optional(phase.*member);
-            },
-            describe_time};
+Field<PhaseSummary> time_field(std::string_view key, std::string_view heading, std::string_view meaning,
+                               double PhaseSummary::*member) {
+    const auto get = [member](const PhaseSummary& phase) {
+        return is_missing(phase.*member) ? std::nullopt : std::optional(phase.*member);
+    };
+    return {key, heading, meaning, get, describe_time};
 }
 
 /// Of the phase table. `of_one_rank`: each line is of one rank, so that none is the slowest.
 Fields<PhaseSummary> phase_fields(bool of_groups, bool of_one_rank) {
     using P = PhaseSummary;
-    return {{{"name", "phase", Align::left, "", "The phase"}, &P::name},
-            {{"kind", "kind", Align::left, "", "What the phase does: step, compute, comm, data, memory, host or other",
-              false, 4},
-             [](const P& p) { return schema::kind_name(p.kind); }},
-            {{"clock", of_groups ? "" : "clock", Align::left, "", "The clock that timed it: gpu, host or external",
-              false, 5},
-             [](const P& p) { return text_or_null(clock_names[static_cast<std::size_t>(p.clock)]); }},
-            {{"count", "count", Align::right, "", "Spans", false, 2}, &P::count},
-            {{"ranks", "", Align::right, "", "Ranks that have such spans"}, &P::ranks},
-            time_field({"mean_ms", "mean", Align::right, "ms", "Mean duration"}, &P::mean_ms),
-            {{"sd_ms", "sd", Align::right, "ms", "Standard deviation of the durations", false, 3},
-             &P::sd_ms,
-             describe_time},
-            time_field({"p50_ms", "p50", Align::right, "ms", "Median duration"}, &P::p50_ms),
-            time_field({"p90_ms", "p90", Align::right, "ms", "Duration that one span in ten exceeds", false, 3},
-                       &P::p90_ms),
-            time_field({"p99_ms", "p99", Align::right, "ms", "Duration that one span in a hundred exceeds", false,
-                        of_groups ? 1 : 0},
-                       &P::p99_ms),
-            time_field({"min_ms", "", Align::right, "ms", "Shortest duration"}, &P::min_ms),
-            time_field({"max_ms", "max", Align::right, "ms", "Longest duration", false, 1}, &P::max_ms),
-            time_field({"total_ms", "", Align::right, "ms", "Time of all spans"}, &P::total_ms),
-            {{"share", "share", Align::right, "", "Part of the time of recorded steps in which nothing hides it", true},
-             &P::share,
-             describe_percent},
-            {{"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "",
-              "The rank with the most work of its own, by mean, or that the verdict names"},
-             &P::slowest_rank,
-             [](const P& p, const Value& rank) { return has_slowest(p) ? describe_value(rank) : "-"; }},
-            {{"skew", of_groups ? "" : "skew", Align::right, "", "Mean of the slowest rank over the typical rank's"},
-             &P::skew,
-             describe_skew}};
+    using F = Field<P>;
+    const auto kind = [](const P& p) { return schema::kind_name(p.kind); };
+    const auto clock = [](const P& p) { return text_or_null(clock_names[static_cast<std::size_t>(p.clock)]); };
+    const auto slowest = [](const P& p, const Value& rank) { return has_slowest(p) ? describe_value(rank) : "-"; };
+    Fields<P> fields = {
+        {"name", "phase", "The phase", &P::name},
+        F("kind", "kind", "What the phase does: step, compute, comm, data, memory, host or other", kind).detail(4),
+        F("clock", of_groups ? "" : "clock", "The clock that timed it: gpu, host or external", clock).detail(5),
+        F("count", "count", "Spans", &P::count).detail(2),
+        {"ranks", "", "Ranks that have such spans", &P::ranks},
+        time_field("mean_ms", "mean", "Mean duration", &P::mean_ms),
+        F("sd_ms", "sd", "Standard deviation of the durations", &P::sd_ms, describe_time).detail(3),
+        time_field("p50_ms", "p50", "Median duration", &P::p50_ms),
+        time_field("p90_ms", "p90", "Duration that one span in ten exceeds", &P::p90_ms).detail(3),
+        time_field("p99_ms", "p99", "Duration that one span in a hundred exceeds", &P::p99_ms).detail(of_groups),
+        time_field("min_ms", "", "Shortest duration", &P::min_ms),
+        time_field("max_ms", "max", "Longest duration", &P::max_ms).detail(1),
+        time_field("total_ms", "", "Time of all spans", &P::total_ms),
+        {"share", "share", "Part of the time of recorded steps in which nothing hides it", &P::share, describe_percent},
+        {"slowest_rank", of_one_rank ? "" : "slowest rank",
+         "The rank with the most work of its own, by mean, or that the verdict names", &P::slowest_rank, slowest},
+        {"skew", of_groups ? "" : "skew", "Mean of the slowest rank over the typical rank's", &P::skew, describe_skew}};
+    for (F& field : fields) field.column.has_bars = field.column.key == "share";
+    return fields;
 }
 
 Table phase_table(const Summary& summary) {
@@ -275,26 +267,26 @@ std::string describe_window(const GroupSummary& group) {
 
 Fields<GroupSummary> group_fields(By by) {
     using G = GroupSummary;
+    using F = Field<G>;
+    const auto host = [](const G& group) { return text_or_null(group.host); };
+    const auto excess = [](const G& group, double ms) { return describe_excess(duration_format(group.phase), ms); };
     Fields<G> fields;
-    if (by == By::rank) fields.push_back({{"rank", "rank", Align::left, "", "The rank"}, &G::first});
+    if (by == By::rank) fields.push_back(F("rank", "rank", "The rank", &G::first).left());
     if (by == By::step) {
-        fields.push_back({{"", "steps", Align::left}, describe_window});
-        fields.push_back({{"first_step", "", Align::right, "", "First step of the window"}, &G::first});
-        fields.push_back({{"last_step", "", Align::right, "", "Last step of the window"}, &G::last});
+        fields.emplace_back("", "steps", "", describe_window);
+        fields.emplace_back("first_step", "", "First step of the window", &G::first);
+        fields.emplace_back("last_step", "", "Last step of the window", &G::last);
     } else {
-        fields.push_back(
-            {{"host", "host", Align::left, "", "The host"}, [](const G& group) { return text_or_null(group.host); }});
+        fields.emplace_back("host", "host", "The host", host);
     }
     for (const Field<PhaseSummary>& field : phase_fields(true, by == By::rank))
         fields.push_back(field.within<G>(&G::phase));
-    fields.push_back({{"excess_ms", "excess", Align::right, "ms",
-                       "Mean less the typical mean of all lines; of ranks, of their own work in a step"},
-                      &G::excess_ms,
-                      [](const G& group, double ms) { return describe_excess(duration_format(group.phase), ms); }});
+    fields.emplace_back("excess_ms", "excess",
+                        "Mean less the typical mean of all lines; of ranks, of their own work in a step", &G::excess_ms,
+                        excess);
     fields.push_back(
-        {{"median_ratio", "× median", Align::right, "", "Median over the typical median of all lines", false, 2},
-         &G::median_ratio,
-         two_digits});
+        F("median_ratio", "× median", "Median over the typical median of all lines", &G::median_ratio, two_digits)
+            .detail(2));
     return fields;
 }
 
