@@ -5,10 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
 #include "base/units.hpp"
+#include "show/fields.hpp"
 
 namespace cep::comm {
 namespace {
@@ -22,188 +24,201 @@ std::string gigabytes_per_s(double value) {
     return fmt::format("{:.{}f} GB/s", value, value >= 99.5 ? 0 : (value >= 9.95 ? 1 : (value >= 0.995 ? 2 : 4)));
 }
 
-Cell bandwidth(const std::optional<double>& value) {
-    return Cell::shown_if(value, gigabytes_per_s);
+std::string describe_microseconds(double us) {
+    return fmt::format("{:.1f} µs", us);
 }
 
-Cell bytes(std::int64_t value) {
-    return Cell::shown(value, format_bytes(static_cast<double>(value)));
+std::string describe_four_decimals(double share) {
+    return fmt::format("{:.4f}", share);
 }
 
-Column link_column(const CommOptions& options) {
-    return {"link_efficiency", options.link_gb_per_s ? "of the link" : "", Align::right, "",
-            "bus bandwidth over the link's bandwidth"};
+/// Nothing to show where there is no link to compare with.
+std::string_view link_heading(const CommOptions& options) {
+    return options.link_gb_per_s ? "of the link" : "";
 }
 
-/// Left out on a terminal without room, the highest number first.
-Column detail(int order, Column column) {
-    column.detail = order;
-    return column;
-}
-
-std::vector<Column> model_columns(const CommOptions& options) {
-    return {
-        {"name", "operation", Align::left, "", "the operation, or the phase where the operation is not known"},
-        {"group", "group", Align::left, "", "the kind of the groups, or the group; slow groups of a kind are apart"},
-        detail(3, {"groups", "groups", Align::right, "", "groups of that kind"}),
-        {"ranks", "ranks", Align::right, "", "ranks of one group"},
-        detail(7, {"collectives", "collectives", Align::right, "", "collectives whose spans were matched over ranks"}),
-        {"wait_fraction", "waiting", Align::right, "", "time that ranks waited for the last one, over time in spans"},
-        detail(2, {"wait_of_step", "of steps", Align::right, "", "the same over the time of steps"}),
-        detail(6, {"sizes", "sizes", Align::right, "", "distinct sizes"}),
-        {"alpha_us", "latency", Align::right, "us", "fitted latency, α"},
-        {"beta_gb_per_s", "typical", Align::right, "GB/s", "fitted bandwidth of the median transfers, β"},
-        {"paid_gb_per_s", "paid", Align::right, "GB/s", "all bytes over the time of all transfers"},
-        detail(1,
-               {"slow_share", "slow", Align::right, "", "transfers that take over 1.5 times the median of their size"}),
-        {"mean_error", "error", Align::right, "", "by how much a transfer differs from the fit, in the mean"},
-        detail(8, {"p90_error", "p90", Align::right, "", "the same, of 9 in 10 transfers at most"}),
-        detail(10, {"r_squared", "R²", Align::right, "", "share of the variance of the medians that the fit explains"}),
-        detail(9, {"half_bytes", "half β", Align::right, "bytes", "size that reaches half of the fitted bandwidth"}),
-        detail(5, {"bus_gb_per_s", "bus β", Align::right, "GB/s", "bus bandwidth of the fitted bandwidth"}),
-        detail(4, link_column(options)),
+Fields<CommModel> fit_fields(const CommOptions& options) {
+    using M = CommModel;
+    using Fit = TransferFit;
+    const auto of_fit = [](auto get) {
+        return [get](const M& model) { return model.fit ? value_of(std::invoke(get, *model.fit)) : Value(); };
     };
+    const auto error = [](double TransferErrors::*which) {
+        return [which](const M& model) { return model.fit ? Value(model.errors.*which) : Value(); };
+    };
+    return {{"alpha_us", "latency", "fitted latency, α", of_fit(&Fit::alpha_us), describe_microseconds},
+            {"alpha_error_us", "", "its standard error", of_fit(&Fit::alpha_error_us)},
+            {"beta_gb_per_s", "typical", "fitted bandwidth of the median transfers, β", of_fit(&Fit::beta_gb_per_s),
+             gigabytes_per_s},
+            {"beta_error_gb_per_s", "", "its standard error", of_fit(&Fit::beta_error_gb_per_s)},
+            {"r_squared", "R²", "share of the variance of the medians that the fit explains", of_fit(&Fit::r_squared),
+             describe_four_decimals},
+            {"mean_relative_error", "error", "by how much a transfer differs from the fit, in the mean",
+             error(&TransferErrors::mean), describe_percent},
+            {"p90_relative_error", "p90", "the same, of 9 in 10 transfers at most", error(&TransferErrors::p90),
+             describe_percent},
+            {"max_relative_error", "", "the same of the transfer that differs most", error(&TransferErrors::worst)},
+            {"half_bytes", "half β", "size that reaches half of the fitted bandwidth", of_fit(&Fit::half_bytes),
+             format_bytes},
+            {"bus_gb_per_s", "bus β", "bus bandwidth of the fitted bandwidth", &M::bus_gb_per_s, gigabytes_per_s},
+            {"link_efficiency", link_heading(options), "bus bandwidth over the link's bandwidth", &M::link_efficiency,
+             describe_percent}};
 }
 
-/// "33.3 %", or nothing where no transfer is known.
-Cell slow_cell(const CommModel& model) {
-    return model.sizes.empty() ? Cell::none() : Cell::percent(model.slow.share);
+Fields<CommModel> model_fields() {
+    using M = CommModel;
+    const auto operation = [](const M& model) { return operation_name(model.operation); };
+    const auto group = [](const M& model) { return text_or_null(model.group); };
+    const auto all_collectives = [](const M& model) { return format_count(model.collectives * model.one_in); };
+    return {{"operation", "", "the operation, or other", operation},
+            {"name", "operation", "the operation, or the phase where the operation is not known", &M::name},
+            {"group", "group", "the kind of the groups, or the group; slow groups of a kind are apart", group,
+             &M::group_label},
+            {"groups", "groups", "groups of that kind", &M::groups},
+            {"members", "", "the first of the groups, where the groups of a kind differ", &M::members},
+            {"times_usual", "", "times as long as in most groups, where the groups of a kind differ", &M::times_usual},
+            {"ranks", "ranks", "ranks of one group", &M::ranks},
+            {"spans", "", "spans of the operation", &M::spans},
+            {"spans_without_bytes", "", "those whose bytes are not known", &M::spans_without_bytes},
+            {"total_ms", "", "time of all spans", &M::total_ms},
+            {"collectives", "collectives", "collectives whose spans were matched over ranks", &M::collectives,
+             all_collectives},
+            {"one_in", "", "one of so many collectives was looked at", &M::one_in},
+            {"incomplete_collectives", "", "collectives that too few ranks recorded", &M::lone_spans},
+            {"wait_fraction", "waiting", "time that ranks waited for the last one, over time in spans",
+             &M::wait_fraction, describe_percent},
+            {"wait_of_step", "of steps", "the same over the time of steps", &M::wait_of_step, describe_percent},
+            {"is_launch", "", "whether the host timed it, so that the bytes moved later", &M::is_launch},
+            {"paid_gb_per_s", "paid", "all bytes over the time of all transfers", &M::paid_gb_per_s, gigabytes_per_s}};
 }
 
-Table model_table(const CommReport& report) {
-    Table table(model_columns(report.options), "Operations");
-    table.set_rest("operation", "with less time", report.left_out.models);
-    for (const CommModel& model : report.models) {
-        const auto of_fit = [&](auto&& get) { return model.fit ? get(*model.fit) : Cell::none(); };
-        table.add({Cell::text_of(model.name), Cell::text_of(model.group_label()), Cell::count(model.groups),
-                   Cell::count(model.ranks), Cell::count(model.collectives * model.one_in),
-                   Cell::percent(model.wait_fraction), Cell::percent(model.wait_of_step),
-                   Cell::count(model.sizes.size()), of_fit([](const TransferFit& fit) {
-                       return Cell::shown(fit.alpha_us, fmt::format("{:.1f} µs", fit.alpha_us));
-                   }),
-                   of_fit([](const TransferFit& fit) { return bandwidth(fit.beta_gb_per_s); }),
-                   bandwidth(model.paid_gb_per_s), slow_cell(model),
-                   of_fit([&](const TransferFit&) { return Cell::percent(model.errors.mean); }),
-                   of_fit([&](const TransferFit&) { return Cell::percent(model.errors.p90); }),
-                   of_fit([](const TransferFit& fit) {
-                       return Cell::shown(fit.r_squared, fmt::format("{:.4f}", fit.r_squared));
-                   }),
-                   of_fit([](const TransferFit& fit) { return Cell::shown_if(fit.half_bytes(), format_bytes); }),
-                   bandwidth(model.bus_gb_per_s), Cell::percent(model.link_efficiency)});
-    }
-    return table;
+/// Those of JSON, and what only tables have.
+Fields<CommModel> table_fields(const CommOptions& options) {
+    using M = CommModel;
+    const auto sizes = [](const M& model) { return model.sizes.size(); };
+    const auto slow = [](const M& model) {
+        return model.sizes.empty() ? std::nullopt : std::optional(model.slow.share);
+    };
+    Fields<M> fields = model_fields();
+    for (Field<M>& field : fit_fields(options)) fields.push_back(std::move(field));
+    fields.emplace_back("refused", "no fit, because", "", [](const M& model) { return text_or_null(model.refused); });
+    fields.emplace_back("sizes", "sizes", "distinct sizes", sizes);
+    fields.emplace_back("slow_share", "slow", "transfers that take over 1.5 times the median of their size", slow,
+                        describe_percent);
+    return fields;
 }
+
+Fields<SizeReport> size_fields(const CommOptions& options) {
+    using S = SizeReport;
+    const auto of_point = [](auto member) { return [member](const S& size) { return size.point.*member; }; };
+    const auto transfer = [](const S& size, double ms) {
+        return DurationFormat(size.point.transfer_ms, size.p90_ms)(ms);
+    };
+    return {
+        {"bytes", "bytes", "size of a collective", of_point(&SizePoint::bytes), format_bytes},
+        {"collectives", "collectives", "collectives of that size", of_point(&SizePoint::collectives)},
+        {"transfer_ms", "transfer p50", "median over collectives of the transfer", of_point(&SizePoint::transfer_ms),
+         transfer},
+        {"transfer_p90_ms", "p90", "of the transfer, over collectives", &S::p90_ms, transfer},
+        {"transfer_mean_ms", "", "of the transfer, over collectives", &S::mean_ms},
+        {"wait_ms", "wait p50", "median over collectives of the mean wait of a rank", &S::wait_ms, format_duration_ms},
+        {"slow_share", "slow", "transfers that take over 1.5 times the median", &S::slow_share, describe_percent},
+        {"algorithm_gb_per_s", "typical", "bytes over the median transfer", &S::algorithm_gb_per_s, gigabytes_per_s},
+        {"paid_gb_per_s", "paid", "bytes over the mean transfer", &S::paid_gb_per_s, gigabytes_per_s},
+        {"bus_gb_per_s", "bus p50", "what each rank sends, over the median transfer", &S::bus_gb_per_s,
+         gigabytes_per_s},
+        {"link_efficiency", link_heading(options), "bus bandwidth over the link's bandwidth", &S::link_efficiency,
+         describe_percent}};
+}
+
+/// A size of a model; nullptr where the model has none.
+struct SizeLine {
+    const CommModel* model;
+    const SizeReport* size;
+};
 
 // Its first columns repeat the model for programs, which read this table only.
-std::vector<Column> size_columns(const CommOptions& options) {
-    return {
-        {"operation", "", Align::left, "", "the operation, or other"},
-        {"name", "operation", Align::left, "", "the operation, or the phase where the operation is not known"},
-        {"group", "group", Align::left, "", "the kind of the groups, or with --by group the group"},
-        {"times_usual", "", Align::right, "", "times as long as in most groups, where the groups of a kind differ"},
-        {"members", "", Align::left, "", "the first of the groups, where the groups of a kind differ"},
-        {"groups", "", Align::right, "", "groups of that kind"},
-        detail(5, {"ranks", "ranks", Align::right, "", "ranks of one group"}),
-        {"spans", "", Align::right, "", "spans of the operation"},
-        {"collectives", "", Align::right, "", "collectives of the operation that were looked at"},
-        {"wait_fraction", "", Align::right, "", "time that ranks waited for the last one, over time in spans"},
-        {"alpha_us", "", Align::right, "us", "fitted latency"},
-        {"beta_gb_per_s", "", Align::right, "GB/s", "fitted bandwidth"},
-        {"r_squared", "", Align::right, "", "share of the variance of the medians that the fit explains"},
-        {"mean_error", "", Align::right, "", "by how much a transfer differs from the fit, in the mean"},
-        {"max_error", "", Align::right, "", "the same of the transfer that differs most"},
-        {"bytes", "bytes", Align::right, "bytes", "size of a collective"},
-        detail(3, {"collectives_of_size", "collectives", Align::right, "", "collectives of that size"}),
-        {"transfer_ms", "transfer p50", Align::right, "ms", "median over collectives of the transfer"},
-        detail(1, {"transfer_p90_ms", "p90", Align::right, "ms", "of the transfer, over collectives"}),
-        detail(2, {"wait_ms", "wait p50", Align::right, "ms", "median over collectives of the mean wait of a rank"}),
-        {"algorithm_gb_per_s", "typical", Align::right, "GB/s", "bytes over the median transfer"},
-        {"paid_gb_per_s", "paid", Align::right, "GB/s", "bytes over the mean transfer"},
-        detail(4, {"bus_gb_per_s", "bus p50", Align::right, "GB/s", "what each rank sends, over the median transfer"}),
-        detail(1, {"slow_share", "slow", Align::right, "", "transfers that take over 1.5 times the median"}),
-        detail(6, link_column(options)),
-    };
-}
-
-std::vector<Cell> model_cells(const CommModel& model) {
-    std::vector<Cell> cells = {Cell::text_of(operation_name(model.operation)),
-                               Cell::text_of(model.name),
-                               Cell::shown(model.group, model.group.empty() ? "-" : model.group_label()),
-                               Cell::number(model.times_usual),
-                               Cell::text_of(fmt::format("{}", fmt::join(model.members, " "))),
-                               Cell::count(model.groups),
-                               Cell::count(model.ranks),
-                               Cell::count(model.spans),
-                               Cell::count(model.collectives),
-                               Cell::percent(model.wait_fraction)};
-    if (!model.fit) {
-        cells.resize(cells.size() + 5, Cell::none());
-        return cells;
+Fields<SizeLine> line_fields(const CommOptions& options) {
+    Fields<SizeLine> fields;
+    add_within(fields,
+               choose(table_fields(options),
+                      "operation name group times_usual members -groups ranks:5 spans -collectives "
+                      "-wait_fraction -alpha_us -beta_gb_per_s -r_squared -mean_relative_error "
+                      "max_relative_error"),
+               &SizeLine::model);
+    add_within(fields,
+               choose(size_fields(options),
+                      "bytes collectives:3 transfer_ms transfer_p90_ms:1 wait_ms:2 algorithm_gb_per_s "
+                      "paid_gb_per_s bus_gb_per_s:4 slow_share:1 link_efficiency:6"),
+               &SizeLine::size);
+    for (auto& [column, value, text] : fields) {
+        if (column.key == "mean_relative_error") column.key = "mean_error";
+        if (column.key == "max_relative_error") column.key = "max_error";
+        if (column.key != "collectives" || column.heading.empty()) continue;
+        column.key = "collectives_of_size";
+        text = [](const SizeLine& line, const Value&) {
+            return format_count(line.size->point.collectives * line.model->one_in);
+        };
     }
-    for (const std::optional<double>& value :
-         {std::optional(model.fit->alpha_us), model.fit->beta_gb_per_s, std::optional(model.fit->r_squared),
-          std::optional(model.errors.mean), std::optional(model.errors.worst)})
-        cells.push_back(Cell::number(value));
-    return cells;
+    return fields;
 }
 
 Table size_table(const CommReport& report) {
-    Table table(size_columns(report.options), "Sizes");
+    const Fields<SizeLine> fields = line_fields(report.options);
+    Table table(columns_of(fields), "Sizes");
     for (const CommModel& model : report.models) {
-        for (const SizeReport& size : model.sizes) {
-            const double transfer_ms = size.point.transfer_ms;
-            const DurationFormat format(transfer_ms, size.p90_ms);
-            const std::uint64_t collectives = size.point.collectives;
-            std::vector<Cell> cells = model_cells(model);
-            cells.push_back(bytes(size.point.bytes));
-            cells.push_back(Cell::shown(collectives, format_count(collectives * model.one_in)));
-            for (const double ms : {transfer_ms, size.p90_ms}) cells.push_back(Cell::shown(ms, format(ms)));
-            cells.push_back(Cell::shown(size.wait_ms, format_duration_ms(size.wait_ms)));
-            cells.push_back(bandwidth(size.algorithm_gb_per_s));
-            cells.push_back(bandwidth(size.paid_gb_per_s));
-            cells.push_back(bandwidth(size.bus_gb_per_s));
-            cells.push_back(Cell::percent(size.slow_share));
-            cells.push_back(Cell::percent(size.link_efficiency));
-            table.add(std::move(cells));
-        }
-        if (!model.sizes.empty()) continue;
-        std::vector<Cell> cells = model_cells(model);
-        cells.resize(table.columns().size(), Cell::none());
-        table.add({std::move(cells), false, true});
+        for (const SizeReport& size : model.sizes) table.add(cells_of(fields, {&model, &size}));
+        if (model.sizes.empty()) table.add({cells_of(fields, {&model, nullptr}), false, true});
     }
     return table;
 }
 
-/// "1.23 ms (1.10 to 1.50)".
-Cell predicted(const std::optional<PredictedTime>& time) {
-    return Cell::shown_if(time ? std::optional(time->ms) : std::nullopt, [&](double ms) {
-        const DurationFormat format(time->low_ms, time->high_ms);
-        return fmt::format("{} ({} to {})", format(ms), format(time->low_ms), format(time->high_ms));
-    });
+Fields<Prediction> prediction_fields(bool says_shards) {
+    using P = Prediction;
+    const auto part = [](auto time, double PredictedTime::*which) {
+        return [=](const P& one) { return one.*time ? std::optional((*(one.*time)).*which) : std::nullopt; };
+    };
+    // "1.23 ms (1.10 to 1.50)".
+    const auto range = [](auto time) {
+        return [time](const P& one) {
+            const PredictedTime& found = *(one.*time);
+            const DurationFormat format(found.low_ms, found.high_ms);
+            return fmt::format("{} ({} to {})", format(found.ms), format(found.low_ms), format(found.high_ms));
+        };
+    };
+    const auto faster = [](const P& one) { return text_or_null(one.faster()); };
+    const auto beyond = [](const P& one) { return one.beyond_sizes ? "beyond the measured sizes" : ""; };
+    return {{"bytes", "bytes", "size that the prediction is for, of the whole", &P::bytes, format_bytes},
+            {"shard_bytes", says_shards ? "shard" : "", "the shard of a rank that the prediction is for",
+             &P::shard_bytes, format_bytes},
+            {"ranks", "ranks", "ranks that the prediction is for", &P::world},
+            {"ring_ms", "ring (9 of 10)", "predicted transfer with a ring, and where 9 of 10 are",
+             part(&P::ring, &PredictedTime::ms), range(&P::ring)},
+            {"ring_low_ms", "", "", part(&P::ring, &PredictedTime::low_ms)},
+            {"ring_high_ms", "", "", part(&P::ring, &PredictedTime::high_ms)},
+            {"tree_ms", "tree (9 of 10)", "the same with a tree", part(&P::tree, &PredictedTime::ms), range(&P::tree)},
+            {"tree_low_ms", "", "", part(&P::tree, &PredictedTime::low_ms)},
+            {"tree_high_ms", "", "", part(&P::tree, &PredictedTime::high_ms)},
+            {"faster", "faster", "the algorithm to choose", faster},
+            {"beyond_sizes", "note", "whether the size is outside of the measured ones", &P::beyond_sizes, beyond}};
 }
 
+struct PredictionLine {
+    const CommModel* model;
+    const Prediction* prediction;
+};
+
 Table prediction_table(const CommReport& report) {
-    const char* const shard = report.options.shard_bytes ? "shard" : "";
-    Table table(
-        {
-            {"name", "operation", Align::left, "", "the operation"},
-            {"group", "group", Align::left, "", "the kind of the groups, or with --by group the group"},
-            detail(2, {"measured_ranks", "measured with", Align::right, "", "ranks of the groups that were measured"}),
-            {"ranks", "ranks", Align::right, "", "ranks that the prediction is for"},
-            {"shard_bytes", shard, Align::right, "bytes", "the shard of a rank that the prediction is for"},
-            {"bytes", "bytes", Align::right, "bytes", "size that the prediction is for, of the whole"},
-            {"ring_ms", "ring (9 of 10)", Align::right, "ms", "predicted transfer with a ring, and where 9 of 10 are"},
-            detail(1, {"tree_ms", "tree (9 of 10)", Align::right, "ms", "the same with a tree"}),
-            {"faster", "faster", Align::left, "", "the algorithm to choose"},
-            detail(3, {"", "note", Align::left, "", "whether the size is outside of the measured ones"}),
-        },
-        "Predictions");
+    Fields<PredictionLine> fields;
+    add_within(fields, choose(model_fields(), "name group ranks:2"), &PredictionLine::model);
+    fields.back().column.heading = "measured with";
+    add_within(fields,
+               choose(prediction_fields(report.options.shard_bytes),
+                      "ranks shard_bytes bytes ring_ms tree_ms:1 faster beyond_sizes:3"),
+               &PredictionLine::prediction);
+    Table table(columns_of(fields), "Predictions");
     for (const CommModel& model : report.models)
-        for (const Prediction& one : model.predictions)
-            table.add({Cell::text_of(model.name), Cell::text_of(model.group_label()), Cell::count(model.ranks),
-                       Cell::count(one.world), one.shard_bytes ? bytes(*one.shard_bytes) : Cell::none(),
-                       bytes(one.bytes), predicted(one.ring), predicted(one.tree), Cell::text_of(one.faster()),
-                       Cell::words(one.beyond_sizes ? "beyond the measured sizes" : "")});
+        for (const Prediction& one : model.predictions) table.add(cells_of(fields, {&model, &one}));
     return table;
 }
 
@@ -265,14 +280,6 @@ std::vector<std::string> make_notes(const CommReport& report) {
     return notes;
 }
 
-void write_fit(JsonWriter& json, const CommModel& model, const TransferFit& fit) {
-    json.members("alpha_us", fit.alpha_us, "alpha_error_us", fit.alpha_error_us, "beta_gb_per_s", fit.beta_gb_per_s,
-                 "beta_error_gb_per_s", fit.beta_error_gb_per_s, "r_squared", fit.r_squared, "mean_relative_error",
-                 model.errors.mean, "p90_relative_error", model.errors.p90, "max_relative_error", model.errors.worst,
-                 "half_bytes", fit.half_bytes(), "bus_gb_per_s", model.bus_gb_per_s, "link_efficiency",
-                 model.link_efficiency);
-}
-
 void write_slow(JsonWriter& json, const SlowTransfers& slow) {
     const bool is_any = slow.pattern != SlowPattern::never;
     const auto if_any = [&](std::int64_t step) { return is_any ? std::optional(step) : std::nullopt; };
@@ -281,36 +288,13 @@ void write_slow(JsonWriter& json, const SlowTransfers& slow) {
                  slow.every > 0 ? std::optional(slow.every) : std::nullopt);
 }
 
-void write_prediction(JsonWriter& json, const Prediction& one) {
-    const auto part = [](const std::optional<PredictedTime>& time, double PredictedTime::*member) {
-        return time ? std::optional((*time).*member) : std::nullopt;
-    };
-    json.members("bytes", one.bytes, "shard_bytes", one.shard_bytes, "ranks", one.world, "ring_ms",
-                 part(one.ring, &PredictedTime::ms), "ring_low_ms", part(one.ring, &PredictedTime::low_ms),
-                 "ring_high_ms", part(one.ring, &PredictedTime::high_ms), "tree_ms", part(one.tree, &PredictedTime::ms),
-                 "tree_low_ms", part(one.tree, &PredictedTime::low_ms), "tree_high_ms",
-                 part(one.tree, &PredictedTime::high_ms), "faster", text_or_null(one.faster()), "beyond_sizes",
-                 one.beyond_sizes);
-}
-
-void write_model(JsonWriter& json, const CommModel& model) {
-    json.members("operation", operation_name(model.operation), "name", model.name, "group", text_or_null(model.group),
-                 "groups", model.groups, "members", model.members, "times_usual", model.times_usual, "ranks",
-                 model.ranks, "spans", model.spans, "spans_without_bytes", model.spans_without_bytes, "total_ms",
-                 model.total_ms, "collectives", model.collectives, "one_in", model.one_in, "incomplete_collectives",
-                 model.lone_spans, "wait_fraction", model.wait_fraction, "wait_of_step", model.wait_of_step,
-                 "is_launch", model.is_launch, "paid_gb_per_s", model.paid_gb_per_s);
+void write_model(JsonWriter& json, const CommModel& model, const CommOptions& options) {
+    write_fields(json, model_fields(), model);
     json.object("slow", [&] { write_slow(json, model.slow); });
-    json.object_or_null("fit", model.fit, [&](const TransferFit& fit) { write_fit(json, model, fit); });
+    json.object_or_null("fit", model.fit, [&](const auto&) { write_fields(json, fit_fields(options), model); });
     json.members("refused", text_or_null(model.refused));
-    json.objects("sizes", model.sizes, [&](const SizeReport& size) {
-        json.members("bytes", size.point.bytes, "collectives", size.point.collectives, "transfer_ms",
-                     size.point.transfer_ms, "transfer_p90_ms", size.p90_ms, "transfer_mean_ms", size.mean_ms,
-                     "wait_ms", size.wait_ms, "slow_share", size.slow_share, "algorithm_gb_per_s",
-                     size.algorithm_gb_per_s, "paid_gb_per_s", size.paid_gb_per_s, "bus_gb_per_s", size.bus_gb_per_s,
-                     "link_efficiency", size.link_efficiency);
-    });
-    json.objects("predictions", model.predictions, [&](const Prediction& one) { write_prediction(json, one); });
+    write_records(json, "sizes", size_fields(options), model.sizes);
+    write_records(json, "predictions", prediction_fields(true), model.predictions);
 }
 
 void write_report(JsonWriter& json, const CommReport& report, const std::string& headline) {
@@ -324,7 +308,7 @@ void write_report(JsonWriter& json, const CommReport& report, const std::string&
             json.members("models", left_out.models, "spans", left_out.spans, "total_ms", left_out.total_ms, "sizes",
                          left_out.sizes);
         });
-    json.objects("models", report.models, [&json](const CommModel& model) { write_model(json, model); });
+    json.objects("models", report.models, [&](const CommModel& model) { write_model(json, model, report.options); });
 }
 
 std::string describe_fit(const CommModel& model, const CommOptions& options) {
@@ -438,6 +422,12 @@ std::string describe_left_out(const CommReport& report) {
     return text;
 }
 
+tool::Table model_table(const CommReport& report, std::string_view columns) {
+    Table table = table_of(choose(table_fields(report.options), columns), report.models, "Operations");
+    table.set_rest("operation", "with less time", report.left_out.models);
+    return table;
+}
+
 tool::Document make_document(CommReport made, tool::Format format) {
     const auto report = std::make_shared<const CommReport>(std::move(made));
     Document document;
@@ -447,7 +437,12 @@ tool::Document make_document(CommReport made, tool::Format format) {
     document.evidence = make_evidence(*report);
     document.next = advise(*report);
     const bool for_people = format == Format::text || format == Format::markdown;
-    if (for_people) document.tables.push_back(model_table(*report));
+    if (for_people)
+        document.tables.push_back(
+            model_table(*report,
+                        "name group groups:3 ranks collectives:7 wait_fraction wait_of_step:2 sizes:6 alpha_us "
+                        "beta_gb_per_s paid_gb_per_s slow_share:1 mean_relative_error p90_relative_error:8 r_squared:10 "
+                        "half_bytes:9 bus_gb_per_s:5 link_efficiency:4"));
     if (for_people || format == Format::csv) document.tables.push_back(size_table(*report));
     if (for_people) document.tables.push_back(prediction_table(*report));
     if (!report->models.empty()) document.notes = make_notes(*report);

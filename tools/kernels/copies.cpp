@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "show/fields.hpp"
 
 namespace cep::kernels {
 namespace {
-
-using tool::Align;
-using tool::Cell;
 
 struct CopyTotal {
     std::string_view direction;
@@ -53,6 +51,18 @@ std::vector<CopyTotal> find_copies(const KernelTotals& kernels) {
     return copies;
 }
 
+tool::Fields<CopyTotal> copy_fields() {
+    using C = CopyTotal;
+    const auto bytes = [](const C& copy) { return copy.bytes > 0 ? tool::format_bytes(copy.bytes) : "-"; };
+    const auto rate = [](double gb_per_s) { return fmt::format("{:.3g} GB/s", gb_per_s); };
+    return {{"direction", "copies", "", &C::direction},
+            {"host_memory", "host memory", "", [](const C& copy) { return tool::text_or_null(copy.host_memory); }},
+            {"count", "count", "", &C::count},
+            {"bytes", "bytes", "", &C::bytes, bytes},
+            {"time_ms", "time", "", &C::time_ms, tool::format_duration_ms},
+            {"gb_per_s", "bandwidth", "", &C::gb_per_s, rate}};
+}
+
 }  // namespace
 
 bool is_pageable_copy(std::string_view name) {
@@ -60,28 +70,13 @@ bool is_pageable_copy(std::string_view name) {
 }
 
 tool::Table copy_table(const KernelTotals& kernels) {
-    tool::Table table({{"", "copies", Align::left},
-                       {"", "host memory", Align::left},
-                       {"", "count", Align::right},
-                       {"", "bytes", Align::right},
-                       {"", "time", Align::right},
-                       {"", "bandwidth", Align::right}},
-                      "Copies");
+    tool::Table table = tool::table_of(copy_fields(), find_copies(kernels), "Copies");
     table.keep_whole();
-    for (const CopyTotal& copy : find_copies(kernels))
-        table.add({Cell::text_of(copy.direction), Cell::text_of(copy.host_memory), Cell::count(copy.count),
-                   copy.bytes > 0 ? Cell::words(tool::format_bytes(copy.bytes)) : Cell::none(),
-                   Cell::words(tool::format_duration_ms(copy.time_ms)),
-                   Cell::shown_if(copy.gb_per_s(), [](double rate) { return fmt::format("{:.3g} GB/s", rate); })});
     return table;
 }
 
 void write_copies(tool::JsonWriter& json, const KernelTotals& kernels) {
-    json.objects("copies", find_copies(kernels), [&](const CopyTotal& copy) {
-        json.members("direction", copy.direction, "host_memory",
-                     copy.host_memory.empty() ? std::nullopt : std::optional(copy.host_memory), "count", copy.count,
-                     "bytes", copy.bytes, "time_ms", copy.time_ms, "gb_per_s", copy.gb_per_s());
-    });
+    tool::write_records(json, "copies", copy_fields(), find_copies(kernels));
 }
 
 }  // namespace cep::kernels

@@ -16,7 +16,7 @@ constexpr std::int64_t max_duration_ns = std::int64_t{1} << 50;
 constexpr std::string_view step_prefix = "ProfilerStep#";
 
 /// What is looked at, as it is written.
-struct Fields {
+struct EventText {
     std::string_view phase, category, name, process, start, duration;
     // From the arguments:
     std::optional<std::int64_t> device, bytes;
@@ -57,12 +57,12 @@ std::string_view without_quotes(std::string_view value) {
     return value.starts_with('"') ? inside_quotes(value) : value;
 }
 
-bool is_memory(const Fields& fields) {
+bool is_memory(const EventText& fields) {
     return fields.phase == "i" && (fields.name.empty() || fields.name == "[memory]");
 }
 
 // A kernel's device only: that is all there is for most events.
-void read_arguments(ondemand::value& arguments, Fields& fields) {
+void read_arguments(ondemand::value& arguments, EventText& fields) {
     constexpr std::int64_t of_cuda = 1;  // c10::DeviceType::CUDA
     ondemand::object object;
     if (arguments.get_object().get(object) != simdjson::SUCCESS) return;
@@ -79,7 +79,7 @@ void read_arguments(ondemand::value& arguments, Fields& fields) {
 }
 
 // Stops as soon as it is clear that an event is of no interest: most are.
-bool read_fields(ondemand::parser& parser, std::string_view text, Fields& fields) {
+bool read_fields(ondemand::parser& parser, std::string_view text, EventText& fields) {
     bool interesting = false;
     return read_members(parser, text, [&](ondemand::raw_json_string key, ondemand::value value) {
         const std::string_view token = token_of(value);
@@ -99,7 +99,7 @@ bool read_fields(ondemand::parser& parser, std::string_view text, Fields& fields
 
 /// The event with its times.
 template <typename Timed>
-Event add_times(Timed event, const Fields& fields) {
+Event add_times(Timed event, const EventText& fields) {
     if (fields.phase != "X") return BadEvent{"a GPU event that is not complete (ph is not X)"};
     if (fields.start.empty()) return BadEvent{"a GPU event without a start (ts)"};
     if (fields.duration.empty()) return BadEvent{"a GPU event without a duration (dur)"};
@@ -113,7 +113,7 @@ Event add_times(Timed event, const Fields& fields) {
     return event;
 }
 
-Event read_gpu(const Fields& fields, Activity activity) {
+Event read_gpu(const EventText& fields, Activity activity) {
     if (fields.name.empty()) return BadEvent{"a GPU event without a name"};
     const std::int64_t process = parse_integer(fields.process).value_or(0);
     const std::int64_t bytes = std::max<std::int64_t>(0, fields.bytes.value_or(0));
@@ -121,7 +121,7 @@ Event read_gpu(const Fields& fields, Activity activity) {
                      fields);
 }
 
-Event read_step(const Fields& fields) {
+Event read_step(const EventText& fields) {
     const auto step = parse_integer(fields.name.substr(step_prefix.size()));
     if (!step || fields.phase != "X") return {};
     return add_times(StepEvent{*step, fields.category.starts_with("gpu_"), 0, 0}, fields);
@@ -148,7 +148,7 @@ std::optional<std::int64_t> parse_integer(std::string_view value) {
 }
 
 Event parse_event(ondemand::parser& parser, std::string_view text) {
-    Fields fields;
+    EventText fields;
     if (!text.starts_with('{')) return BadEvent{"an element that is not an event"};
     if (!read_fields(parser, text, fields)) return BadEvent{"an event that is not JSON"};
     if (is_memory(fields) && fields.is_of_gpu_memory && fields.allocated)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/units.hpp"
 #include "kernels/copies.hpp"
 #include "kernels/sentences.hpp"
+#include "show/fields.hpp"
 
 namespace cep::kernels {
 namespace {
@@ -28,109 +30,124 @@ DurationFormat format_for(std::int64_t longest_ns) {
     return {to_ms(longest_ns), to_ms(longest_ns)};
 }
 
-Cell time_cell(std::int64_t time_ns, const DurationFormat& duration) {
-    return Cell::shown(to_ms(time_ns), duration(to_ms(time_ns)));
+/// A time of a record, in milliseconds.
+template <typename Get>
+auto ms_of(Get get) {
+    return [get](const auto& record) { return to_ms(std::invoke(get, record)); };
 }
 
-Cell time_cell(double time_ms, const DurationFormat& duration) {
-    return Cell::shown(time_ms, duration(time_ms));
+struct ClassLine {
+    std::string_view name;
+    ClassTime time;
+};
+
+Fields<ClassLine> class_fields(const GpuTime& all) {
+    const std::int64_t all_ns = all.all().time_ns;
+    const auto share = [](std::int64_t whole_ns) {
+        return [whole_ns](const ClassLine& line) { return share_of(line.time.time_ns, whole_ns); };
+    };
+    return {{"class", "class", "class of kernels", &ClassLine::name},
+            {"count", "count", "GPU events", [](const ClassLine& line) { return line.time.count; }},
+            {"time_ms", "time", "sum of their durations",
+             [](const ClassLine& line) { return to_ms(line.time.time_ns); }, format_for(all_ns)},
+            {"share", "share", "of the sum of all classes", share(all_ns), describe_percent},
+            {"window_share", "of the window", "of the windows of all GPUs", share(all.window_ns), describe_percent}};
+}
+
+std::vector<ClassLine> class_lines(const GpuTime& time) {
+    std::vector<ClassLine> lines;
+    for (std::size_t i = 0; i < class_names.size(); ++i) lines.push_back({class_names[i], time.classes[i]});
+    return lines;
 }
 
 Table class_table(const GpuTime& time) {
-    Table table(
-        {
-            {"class", "class", Align::left, "", "class of kernels"},
-            {"count", "count", Align::right, "", "GPU events"},
-            {"time_ms", "time", Align::right, "ms", "sum of their durations"},
-            {"share", "share", Align::right, "", "of the sum of all classes"},
-            {"window_share", "of the window", Align::right, "", "of the windows of all GPUs"},
-        },
-        "Classes");
+    std::vector<ClassLine> lines = class_lines(time);
+    lines.push_back({"all", time.all()});
+    Table table = table_of(class_fields(time), lines, "Classes");
     table.keep_whole();
-    const std::int64_t all_ns = time.all().time_ns;
-    const DurationFormat duration = format_for(all_ns);
-    const auto add = [&](std::string_view name, const ClassTime& one) {
-        table.add({Cell::text_of(name), Cell::count(one.count), time_cell(one.time_ns, duration),
-                   Cell::percent(share_of(one.time_ns, all_ns)), Cell::percent(share_of(one.time_ns, time.window_ns))});
-    };
-    for (std::size_t i = 0; i < class_names.size(); ++i) {
-        add(class_names[i], time.classes[i]);
-    }
-    add("all", time.all());
     return table;
 }
 
-std::vector<Column> rank_columns() {
-    return {
-        {"rank", "rank", Align::right, "", "rank, or all"},
-        {"gpus", "", Align::right, "", "GPUs with events"},
-        {"steps", "steps", Align::right, "", "steps that the trace marks", false, 8},
-        {"events", "", Align::right, "", "GPU events"},
-        {"window_ms", "window", Align::right, "ms", "from the first to the last GPU event or step"},
-        {"busy_ms", "busy", Align::right, "ms", "time with at least one event", false, 2},
-        {"idle_ms", "idle", Align::right, "ms", "the rest of the window", false, 6},
-        {"kernel_ms", "", Align::right, "ms", "sum of the durations of all events"},
-        {"own_work_ms", "own work", Align::right, "ms", "the same without comm"},
-        {"matmul_ms", "matmul", Align::right, "ms", "sum of the durations of matmul", false, 1},
-        {"attention_ms", "attention", Align::right, "ms", "sum of the durations of attention", false, 2},
-        {"comm_ms", "comm", Align::right, "ms", "sum of the durations of comm, waiting included", false, 1},
-        {"memory_ms", "memory", Align::right, "ms", "sum of the durations of memory", false, 5},
-        {"other_ms", "other", Align::right, "ms", "sum of the durations of other", false, 4},
-        {"comm_union_ms", "", Align::right, "ms", "time with at least one comm kernel"},
-        {"overlap_ms", "", Align::right, "ms", "the part of it with a compute kernel beside it"},
-        {"exposed_comm_ms", "exposed comm", Align::right, "ms", "the rest of it", false, 3},
-        {"overlap", "overlap", Align::right, "", "overlap over time with comm", false, 7},
+/// Of a rank, or of all.
+Fields<GpuTime> time_fields(const DurationFormat& duration) {
+    using T = GpuTime;
+    using F = Field<T>;
+    const auto of_class = [](std::size_t which) {
+        return [which](const T& time) { return to_ms(time.classes[which].time_ns); };
     };
+    Fields<T> fields = {
+        {"gpus", "", "GPUs with events", &T::gpus},
+        {"events", "", "GPU events", [](const T& time) { return time.all().count; }},
+        {"window_ms", "window", "from the first to the last GPU event or step", ms_of(&T::window_ns), duration},
+        F("busy_ms", "busy", "time with at least one event", ms_of(&T::busy_ns), duration).detail(2),
+        F("idle_ms", "idle", "the rest of the window", ms_of(&T::idle_ns), duration).detail(6),
+        {"kernel_ms", "", "sum of the durations of all events",
+         [](const T& time) { return to_ms(time.all().time_ns); }},
+        {"own_work_ms", "own work", "the same without comm", ms_of(&T::own_work_ns), duration}};
+    constexpr int details[] = {1, 2, 1, 5, 4};
+    for (std::size_t i = 0; i < class_names.size(); ++i) {
+        const std::string name(class_names[i]);
+        fields.push_back(F(name + "_ms", name,
+                           "sum of the durations of " + name + (name == "comm" ? ", waiting included" : ""),
+                           of_class(i), duration)
+                             .detail(details[i]));
+    }
+    fields.emplace_back("comm_union_ms", "", "time with at least one comm kernel", ms_of(&T::comm_union_ns));
+    fields.emplace_back("overlap_ms", "", "the part of it with a compute kernel beside it", ms_of(&T::overlap_ns));
+    fields.push_back(
+        F("exposed_comm_ms", "exposed comm", "the rest of it", ms_of(&T::exposed_comm_ns), duration).detail(3));
+    fields.push_back(F("overlap", "overlap", "overlap over time with comm", &T::overlap, describe_percent).detail(7));
+    return fields;
 }
 
-std::vector<Cell> rank_cells(Cell rank, std::size_t steps, const GpuTime& time, const DurationFormat& duration) {
-    std::vector<Cell> cells = {std::move(rank), Cell::count(time.gpus), Cell::count(steps),
-                               Cell::count(time.all().count)};
-    for (const std::int64_t time_ns :
-         {time.window_ns, time.busy_ns, time.idle_ns(), time.all().time_ns, time.own_work_ns()})
-        cells.push_back(time_cell(time_ns, duration));
-    for (const ClassTime& one : time.classes) cells.push_back(time_cell(one.time_ns, duration));
-    for (const std::int64_t time_ns : {time.comm_union_ns, time.overlap_ns, time.exposed_comm_ns()})
-        cells.push_back(time_cell(time_ns, duration));
-    cells.push_back(Cell::percent(time.overlap()));
-    return cells;
-}
+struct RankLine {
+    Value rank;
+    std::size_t steps;
+    GpuTime time;
+};
 
 Table rank_table(const KernelReport& report) {
-    Table table(rank_columns(), "Ranks");
-    table.set_rest("rank");
     std::int64_t longest_ns = 0;
     for (const RankTrace& rank : report.ranks) longest_ns = std::max(longest_ns, rank.time.window_ns);
-    const DurationFormat duration = format_for(longest_ns);
+    Fields<RankLine> fields = {{"rank", "rank", "rank, or all", &RankLine::rank}};
+    add_within(fields, time_fields(format_for(longest_ns)), &RankLine::time);
+    const auto after_gpus = fields.begin() + 2;
+    fields.insert(after_gpus,
+                  Field<RankLine>("steps", "steps", "steps that the trace marks", &RankLine::steps).detail(8));
+    Table table(columns_of(fields), "Ranks");
+    table.set_rest("rank");
     std::size_t steps = 0;
     for (const RankTrace& rank : report.ranks) {
-        table.add(rank_cells(Cell::integer(rank.rank), rank.steps.size(), rank.time, duration));
+        table.add(cells_of(fields, {rank.rank, rank.steps.size(), rank.time}));
         steps += rank.steps.size();
     }
-    table.add({rank_cells(Cell::text_of("all"), steps, report.total.time, duration), false, true});
+    table.add({cells_of(fields, {"all", steps, report.total.time}), false, true});
     return table;
+}
+
+Fields<RankSpread> spread_fields(bool per_step) {
+    using S = RankSpread;
+    const auto duration = [](const S& spread, double ms) {
+        return DurationFormat(spread.longest_ms, spread.longest_ms)(ms);
+    };
+    const auto excess = [](double share) { return fmt::format("{:+.1f} %", 100 * share); };
+    return {{"what", per_step ? "a step's" : "the trace's", "what is compared", &S::what},
+            {"longest_rank", "on rank", "the rank with the longest time", &S::longest_rank},
+            {"longest_ms", "longest", "longest time of a rank", &S::longest_ms, duration},
+            {"shortest_rank", "on rank", "the rank with the shortest time", &S::shortest_rank},
+            {"shortest_ms", "shortest", "shortest time of a rank", &S::shortest_ms, duration},
+            {"median_ms", "median", "median over ranks", &S::median_ms, duration},
+            {"excess", "longest over the others", "longest over the others' median, less 1", &S::excess, excess},
+            {"deficit_ms", "", "shortest under the others' median", &S::deficit_ms},
+            {"longest_chance", "", "of such a longest rank where all are alike", &S::longest_chance},
+            {"shortest_chance", "", "of such a shortest rank where all are alike", &S::shortest_chance}};
 }
 
 Table spread_table(const KernelReport& report) {
-    Table table(
-        {
-            {"what", report.per_step ? "a step's" : "the trace's", Align::left, "", "what is compared"},
-            {"longest_ms", "longest", Align::right, "ms", "longest time of a rank"},
-            {"longest_rank", "on rank", Align::right, "", "its rank"},
-            {"shortest_ms", "shortest", Align::right, "ms", "shortest time of a rank"},
-            {"shortest_rank", "on rank", Align::right, "", "its rank"},
-            {"median_ms", "median", Align::right, "ms", "median over ranks", false, 1},
-            {"excess", "longest over the others", Align::right, "", "longest over the others' median, less 1"},
-        },
-        "Comparison of ranks");
+    Table table = table_of(choose(spread_fields(report.per_step),
+                                  "what longest_ms longest_rank shortest_ms shortest_rank median_ms:1 excess"),
+                           report.spreads, "Comparison of ranks");
     table.keep_whole();
-    for (const RankSpread& one : report.spreads) {
-        const DurationFormat duration(one.longest_ms, one.longest_ms);
-        table.add({Cell::text_of(one.what), time_cell(one.longest_ms, duration), Cell::integer(one.longest_rank),
-                   time_cell(one.shortest_ms, duration), Cell::integer(one.shortest_rank),
-                   time_cell(one.median_ms, duration),
-                   Cell::shown_if(one.excess, [](double excess) { return fmt::format("{:+.1f} %", 100 * excess); })});
-    }
     return table;
 }
 
@@ -143,43 +160,55 @@ std::string shortened(const std::string& name) {
     return name.substr(0, max_bytes - kept_at_end - 1) + "…" + name.substr(name.size() - kept_at_end);
 }
 
+/// One kernel of a rank or of all.
+struct KernelLine {
+    std::string name;
+    KernelClass kernel_class;
+    const KernelTotal* total;
+
+    [[nodiscard]] double mean_ms() const { return to_ms(total->total_ns) / static_cast<double>(total->count); }
+    [[nodiscard]] std::string_view longest_name() const {
+        return std::max_element(total->full_names.begin(), total->full_names.end(),
+                                [](const auto& a, const auto& b) { return a.second < b.second; })
+            ->first;
+    }
+};
+
 /// The longest total first; at most `max_kernels` of them, 0 for all.
-std::vector<const KernelTotals::value_type*> longest_kernels(const KernelTotals& kernels, std::size_t max_kernels) {
-    std::vector<const KernelTotals::value_type*> order;
-    for (const auto& kernel : kernels) order.push_back(&kernel);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const auto* a, const auto* b) { return a->second.total_ns > b->second.total_ns; });
-    if (max_kernels > 0 && order.size() > max_kernels) order.resize(max_kernels);
-    return order;
+std::vector<KernelLine> longest_kernels(const KernelTotals& kernels, std::size_t max_kernels) {
+    std::vector<KernelLine> lines;
+    for (const auto& [key, total] : kernels) lines.push_back({key.first, key.second, &total});
+    std::stable_sort(lines.begin(), lines.end(),
+                     [](const KernelLine& a, const KernelLine& b) { return a.total->total_ns > b.total->total_ns; });
+    if (max_kernels > 0 && lines.size() > max_kernels) lines.resize(max_kernels);
+    return lines;
 }
 
-double mean_ms(const KernelTotal& total) {
-    return to_ms(total.total_ns) / static_cast<double>(total.count);
+Fields<KernelLine> kernel_fields(std::int64_t all_ns, const DurationFormat& duration) {
+    using L = KernelLine;
+    using F = Field<L>;
+    const auto of = [](auto member) { return [member](const L& line) { return line.total->*member; }; };
+    const auto ms = [](auto member) { return [member](const L& line) { return to_ms(line.total->*member); }; };
+    return {{"name", "kernel", "name without template arguments", &L::name,
+             [](const L& line) { return shortened(line.name); }},
+            {"class", "class", "class of the kernel", [](const L& line) { return class_name(line.kernel_class); }},
+            F("kind", "kind", "what it does within its class", of(&KernelTotal::kind)).detail(3),
+            F("count", "count", "GPU events", of(&KernelTotal::count)).detail(2),
+            {"total_ms", "total", "sum of their durations", ms(&KernelTotal::total_ns), duration},
+            F("mean_ms", "mean", "mean duration", &L::mean_ms, format_duration_ms).detail(1),
+            {"min_ms", "", "shortest duration", ms(&KernelTotal::min_ns)},
+            {"max_ms", "", "longest duration", ms(&KernelTotal::max_ns)},
+            {"share", "share", "of the sum of all kernels",
+             [all_ns](const L& line) { return share_of(line.total->total_ns, all_ns); }, describe_percent},
+            {"full_name", "", "the one with the most time, with its template arguments", &L::longest_name},
+            {"full_names", "", "such names", [](const L& line) { return line.total->full_names.size(); }}};
 }
 
 Table kernel_table(const KernelReport& report) {
-    Table table(
-        {
-            {"name", "kernel", Align::left, "", "name without template arguments"},
-            {"class", "class", Align::left, "", "class of the kernel"},
-            {"kind", "kind", Align::left, "", "what it does within its class", false, 3},
-            {"count", "count", Align::right, "", "GPU events", false, 2},
-            {"total_ms", "total", Align::right, "ms", "sum of their durations"},
-            {"mean_ms", "mean", Align::right, "ms", "mean duration", false, 1},
-            {"share", "share", Align::right, "", "of the sum of all kernels"},
-        },
-        "Kernels");
+    const std::vector<KernelLine> kernels = longest_kernels(report.total.kernels, 0);
+    const DurationFormat duration = format_for(kernels.empty() ? 0 : kernels.front().total->total_ns);
+    Table table = table_of(kernel_fields(report.total.time.all().time_ns, duration), kernels, "Kernels");
     table.set_rest("kernel", "with less time");
-    const std::int64_t all_ns = report.total.time.all().time_ns;
-    const auto kernels = longest_kernels(report.total.kernels, 0);
-    const DurationFormat duration = format_for(kernels.empty() ? 0 : kernels.front()->second.total_ns);
-    for (const auto* kernel : kernels) {
-        const auto& [key, total] = *kernel;
-        table.add({Cell::shown(key.first, shortened(key.first)), Cell::text_of(class_name(key.second)),
-                   Cell::text_of(total.kind), Cell::count(total.count), time_cell(total.total_ns, duration),
-                   Cell::shown(mean_ms(total), format_duration_ms(mean_ms(total))),
-                   Cell::percent(share_of(total.total_ns, all_ns))});
-    }
     return table;
 }
 
@@ -288,13 +317,10 @@ void write_time(JsonWriter& json, const GpuTime& time) {
     const std::int64_t all_ns = time.all().time_ns;
     json.members("gpus", time.gpus, "window_ms", to_ms(time.window_ns), "busy_ms", to_ms(time.busy_ns), "idle_ms",
                  to_ms(time.idle_ns()), "kernel_ms", to_ms(all_ns), "own_work_ms", to_ms(time.own_work_ns()));
-    const auto write_class = [&](std::string_view name, const ClassTime& one) {
-        json.object(name, [&] {
-            json.members("count", one.count, "time_ms", to_ms(one.time_ns), "share", share_of(one.time_ns, all_ns));
-        });
-    };
     json.object("classes", [&] {
-        for (std::size_t i = 0; i < class_names.size(); ++i) write_class(class_names[i], time.classes[i]);
+        for (const ClassLine& line : class_lines(time))
+            json.object(line.name,
+                        [&] { write_fields(json, choose(class_fields(time), "count time_ms share"), line); });
     });
     json.object("comm", [&] {
         json.members("union_ms", to_ms(time.comm_union_ns), "overlap_ms", to_ms(time.overlap_ns), "exposed_ms",
@@ -302,21 +328,8 @@ void write_time(JsonWriter& json, const GpuTime& time) {
     });
 }
 
-const std::string& longest_name(const KernelTotal& total) {
-    auto longest = total.full_names.begin();
-    for (auto name = longest; name != total.full_names.end(); ++name)
-        if (name->second > longest->second) longest = name;
-    return longest->first;
-}
-
 void write_kernels(JsonWriter& json, const KernelTotals& kernels, std::int64_t all_ns, std::size_t max_kernels) {
-    json.objects("kernels", longest_kernels(kernels, max_kernels), [&](const auto* kernel) {
-        const auto& [key, total] = *kernel;
-        json.members("name", key.first, "class", class_name(key.second), "kind", total.kind, "count", total.count,
-                     "total_ms", to_ms(total.total_ns), "mean_ms", mean_ms(total), "min_ms", to_ms(total.min_ns),
-                     "max_ms", to_ms(total.max_ns), "share", share_of(total.total_ns, all_ns), "full_name",
-                     longest_name(total), "full_names", total.full_names.size());
-    });
+    write_records(json, "kernels", kernel_fields(all_ns, format_for(0)), longest_kernels(kernels, max_kernels));
 }
 
 void write_steps(JsonWriter& json, const std::vector<TraceStep>& steps) {
@@ -365,12 +378,7 @@ void write_report(JsonWriter& json, const KernelReport& report, std::size_t max_
     json.objects("ranks", report.ranks, [&](const RankTrace& rank) { write_rank(json, rank, max_kernels); });
     json.object("comparison", [&] {
         json.members("per", report.per_step ? "step" : "trace");
-        json.objects("rows", report.spreads, [&json](const RankSpread& one) {
-            json.members("what", one.what, "longest_rank", one.longest_rank, "longest_ms", one.longest_ms,
-                         "shortest_rank", one.shortest_rank, "shortest_ms", one.shortest_ms, "median_ms", one.median_ms,
-                         "excess", one.excess, "deficit_ms", one.deficit_ms, "longest_chance", one.longest_chance,
-                         "shortest_chance", one.shortest_chance);
-        });
+        write_records(json, "rows", spread_fields(report.per_step), report.spreads);
     });
 }
 

@@ -268,8 +268,7 @@ std::optional<std::int64_t> rank_of_words(std::string_view text) {
 }  // namespace
 
 tool::InputSet find_traces(const std::vector<std::string>& arguments, const std::string& files_from) {
-    return tool::find_inputs(arguments, files_from,
-                             {is_trace_name, "*.json, *.json.gz or *.json.zst files", ""});
+    return tool::find_inputs(arguments, files_from, {is_trace_name, "*.json, *.json.gz or *.json.zst files", ""});
 }
 
 std::optional<std::int64_t> rank_of_trace_name(std::string_view path) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/units.hpp"
+#include "comm/comm_document.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
 #include "show/html.hpp"
@@ -15,7 +16,6 @@ namespace {
 
 using comm::CommModel;
 using comm::SizeReport;
-using tool::Cell;
 using tool::format_bytes;
 using tool::format_duration_ms;
 
@@ -113,33 +113,6 @@ Figure draw(const std::vector<const CommModel*>& models) {
     return {svg.finish(), "", true};
 }
 
-tool::Table model_table(const comm::CommReport& report) {
-    tool::Table table(
-        {{"name", "operation", tool::Align::left, "", ""},
-         {"group", "group", tool::Align::left, "", "the kind of its groups; slow groups of a kind are apart"},
-         {"ranks", "ranks", tool::Align::right, "", "of one group"},
-         {"wait", "waiting", tool::Align::right, "", "time that ranks waited for the last one, over time in spans"},
-         {"alpha", "α", tool::Align::right, "us", "fitted latency"},
-         {"beta", "β", tool::Align::right, "GB/s", "fitted bandwidth of the median transfers"},
-         {"paid", "paid", tool::Align::right, "GB/s", "all bytes over the time of all transfers"},
-         {"error", "error", tool::Align::right, "", "by how much a transfer differs from the fit, in the mean"},
-         {"bus", "bus β", tool::Align::right, "GB/s", "bus bandwidth of the fit"},
-         {"refused", "no fit, because", tool::Align::left, "", ""}},
-        "Operations");
-    const auto gb_per_s = [](double rate) { return fmt::format("{:.3g} GB/s", rate); };
-    for (const CommModel& model : report.models) {
-        const auto& fit = model.fit;
-        table.add({Cell::text_of(model.name), Cell::text_of(model.group_label()), Cell::count(model.ranks),
-                   Cell::percent(model.wait_fraction),
-                   fit ? Cell::words(fmt::format("{:.1f} µs", fit->alpha_us)) : Cell::none(),
-                   Cell::shown_if(fit ? fit->beta_gb_per_s : std::nullopt, gb_per_s),
-                   Cell::shown_if(model.paid_gb_per_s, gb_per_s), fit ? Cell::percent(model.errors.mean) : Cell::none(),
-                   Cell::shown_if(model.bus_gb_per_s, gb_per_s), Cell::text_of(fit ? "" : model.refused)});
-    }
-    table.set_rest("operation", "with less time", report.left_out.models);
-    return table;
-}
-
 }  // namespace
 
 Section comm_section(const comm::CommReport* report, const std::string& why) {
@@ -154,7 +127,10 @@ Section comm_section(const comm::CommReport* report, const std::string& why) {
         "the fit says.",
         {},
         {},
-        model_table(*report).html(40)};
+        comm::model_table(*report,
+                          "name group ranks wait_fraction alpha_us beta_gb_per_s paid_gb_per_s mean_relative_error "
+                          "bus_gb_per_s refused")
+            .html(40)};
     std::size_t dots = 0;
     for (const CommModel* const model : models) dots += model->sizes.size();
     if (dots == 1) {

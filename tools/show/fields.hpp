@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/text.hpp"
 #include "show/json_writer.hpp"
 #include "show/table.hpp"
 
@@ -92,55 +93,54 @@ struct Field {
     Field detail(int order) && { return column.detail = order, std::move(*this); }
     Field left() && { return column.align = Align::left, std::move(*this); }
     Field right() && { return column.align = Align::right, std::move(*this); }
-
-    /// The same field of a record that has such a record in it: `get` is a member or a function of the outer one, and
-    /// may find nothing. The key gets a prefix.
-    template <typename Outer, typename Get>
-    [[nodiscard]] Field<Outer> within(Get get, std::string_view prefix = {}) const {
-        const auto inner = [get](const Outer& outer) -> const Record* {
-            const auto& found = std::invoke(get, outer);
-            if constexpr (std::is_same_v<std::decay_t<decltype(found)>, Record>)
-                return &found;
-            else
-                return found ? &*found : nullptr;
-        };
-        Column shown = column;
-        if (!shown.key.empty()) shown.key.insert(0, prefix);
-        Field<Outer> field("", "", "", [inner, value = value](const Outer& outer) {
-            const Record* const record = inner(outer);
-            return record != nullptr ? value(*record) : Value();
-        });
-        field.column = std::move(shown);
-        field.text = nullptr;
-        if (text)
-            field.text = [inner, text = text](const Outer& outer, const Value& found) {
-                return text(*inner(outer), found);
-            };
-        return field;
-    }
 };
 
 template <typename Record>
 using Fields = std::vector<Field<Record>>;
 
-/// A field as a column of one of several tables. `detail`: what a terminal without room leaves out, or for_programs.
-struct Choice {
-    std::string_view key;
-    int detail = 0;
-};
-inline constexpr int for_programs = -1;  // no heading
+/// Adds the fields of a record inside of the outer one. `get`: a member that is such a record, or a pointer to one or
+/// an optional, of which nothing is shown where it has none. Keys get a prefix.
+template <typename Outer, typename Record, typename Get>
+void add_within(Fields<Outer>& fields, const Fields<Record>& inner, Get get, std::string_view prefix = {}) {
+    const auto find = [get](const Outer& outer) -> const Record* {
+        const auto& found = std::invoke(get, outer);
+        if constexpr (std::is_same_v<std::decay_t<decltype(found)>, Record>)
+            return &found;
+        else
+            return found ? &*found : nullptr;
+    };
+    for (const auto& [column, value, text] : inner) {
+        Field<Outer>& field = fields.emplace_back("", "", "", [find, value = value](const Outer& outer) {
+            const Record* const record = find(outer);
+            return record != nullptr ? value(*record) : Value();
+        });
+        field.column = column;
+        if (!column.key.empty()) field.column.key.insert(0, prefix);
+        field.text = nullptr;
+        if (text)
+            field.text = [find, text = text](const Outer& outer, const Value& shown) {
+                return text(*find(outer), shown);
+            };
+    }
+}
 
-/// Those of the fields, in that order.
+/// Those of the fields that are columns of a table, in its order: keys with spaces between them. "-key": for programs
+/// only. "key:2": see Column::detail.
 template <typename Record>
-[[nodiscard]] Fields<Record> choose(const Fields<Record>& all, const std::vector<Choice>& choices) {
+[[nodiscard]] Fields<Record> choose(const Fields<Record>& all, std::string_view columns) {
     Fields<Record> chosen;
-    for (const auto& [key, detail] : choices)
+    for (std::string_view key : split(columns, ' ')) {
+        const bool is_for_programs = key.starts_with('-');
+        const std::size_t end = std::min(key.find(':'), key.size());
+        const int detail = parse_number<int>(key.substr(std::min(end + 1, key.size()))).value_or(0);
+        key = key.substr(0, end).substr(is_for_programs);
         for (const Field<Record>& field : all) {
             if (field.column.key != key) continue;
             Column& column = chosen.emplace_back(field).column;
-            if (detail == for_programs) column.heading.clear();
-            column.detail = std::max(detail, 0);
+            if (is_for_programs) column.heading.clear();
+            column.detail = detail;
         }
+    }
     return chosen;
 }
 

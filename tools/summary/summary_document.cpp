@@ -279,8 +279,7 @@ Fields<GroupSummary> group_fields(By by) {
     } else {
         fields.emplace_back("host", "host", "The host", host);
     }
-    for (const Field<PhaseSummary>& field : phase_fields(true, by == By::rank))
-        fields.push_back(field.within<G>(&G::phase));
+    add_within(fields, phase_fields(true, by == By::rank), &G::phase);
     fields.emplace_back("excess_ms", "excess",
                         "Mean less the typical mean of all lines; of ranks, of their own work in a step", &G::excess_ms,
                         excess);
