@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/units.hpp"
+#include "show/fields.hpp"
 
 namespace cep::tool {
 namespace {
@@ -149,61 +150,49 @@ std::string_view find_common_directory(const std::vector<FileVerdict>& files) {
     return is_common ? directory : std::string_view();
 }
 
-std::vector<Cell> file_cells(const FileVerdict& file, std::size_t shown_from = 0) {
-    const auto cell = [](const std::optional<std::int64_t>& number) {
-        return number ? Cell::integer(*number) : Cell::none();
-    };
-    const std::string findings = describe_findings(file.findings);
-    Cell first_step = cell(file.first_step);
-    first_step.text = describe_steps(file);
-    return {Cell::shown(file.report.path, Cell::text_of(file.report.path.substr(shown_from)).text),
-            Cell::text_of(severity_name(file.severity)),
-            Cell::count(file.report.bytes),
-            Cell::count(file.report.rows),
-            Cell::count(file.report.skipped_rows),
-            Cell::count(file.ranks.size()),
-            Cell::count(file.steps),
-            std::move(first_step),
-            cell(file.last_step),
-            cell(file.stride),
-            Cell::count(file.missing_steps.count),
-            Cell::words(describe_types(file.report.rows_by_type)),
-            Cell::shown(findings, findings)};
+/// `shown_from`: where in the path people begin to read.
+Fields<FileVerdict> file_fields(std::size_t shown_from) {
+    using V = FileVerdict;
+    using F = Field<V>;
+    const auto of_report = [](auto member) { return [member](const V& file) { return file.report.*member; }; };
+    const auto severity = [](const V& file) { return severity_name(file.severity); };
+    const auto ranks = [](const V& file) { return file.ranks.size(); };
+    const auto missing = [](const V& file) { return file.missing_steps.count; };
+    const auto types = [](const V& file) { return describe_types(file.report.rows_by_type); };
+    const auto findings = [](const V& file) { return describe_findings(file.findings); };
+    const auto path = [=](const V& file) { return Cell::text_of(file.report.path.substr(shown_from)).text; };
+    return {{"path", "file", "path of the file", of_report(&FileReport::path), path},
+            {"severity", "verdict", "fine, note, incomplete or damaged", severity},
+            {"bytes", "", "size, decompressed", of_report(&FileReport::bytes)},
+            F("rows", "rows", "valid rows", of_report(&FileReport::rows)).detail(1),
+            {"skipped_rows", "", "rows that are not valid", of_report(&FileReport::skipped_rows)},
+            {"ranks", "", "ranks in the file", ranks},
+            {"steps", "", "steps in the file", &V::steps},
+            F("first_step", "steps", "first step", &V::first_step, describe_steps).left(),
+            {"last_step", "", "last step", &V::last_step},
+            {"stride", "", "configured or usual difference of neighbouring steps", &V::stride},
+            {"missing_steps", "", "steps that the stride says are missing", missing},
+            F("", "rows by type", "rows of each type", types).detail(2),
+            {"findings", "found", "what was found", findings, findings}};
 }
 
 Table file_table(const CheckResult& result) {
-    Table table(
-        {
-            {"path", "file", Align::left, "", "path of the file"},
-            {"severity", "verdict", Align::left, "", "fine, note, incomplete or damaged"},
-            {"bytes", "", Align::right, "bytes", "size, decompressed"},
-            {"rows", "rows", Align::right, "", "valid rows", false, 1},
-            {"skipped_rows", "", Align::right, "", "rows that are not valid"},
-            {"ranks", "", Align::right, "", "ranks in the file"},
-            {"steps", "", Align::right, "", "steps in the file"},
-            {"first_step", "steps", Align::left, "", "first step"},
-            {"last_step", "", Align::right, "", "last step"},
-            {"stride", "", Align::right, "", "configured or usual difference of neighbouring steps"},
-            {"missing_steps", "", Align::right, "", "steps that the stride says are missing"},
-            {"", "rows by type", Align::left, "", "rows of each type", false, 2},
-            {"findings", "found", Align::left, "", "what was found"},
-        },
-        "Files");
+    const Fields<FileVerdict> fields = file_fields(find_common_directory(result.files).size());
+    Table table(columns_of(fields), "Files");
     table.set_rest("file", "with less to say");
     std::vector<const FileVerdict*> fine;
     for (const FileVerdict& file : result.files)
         if (file.severity == Severity::fine) fine.push_back(&file);
     const bool fine_are_joined = fine.size() > max_fine_files;
-    const std::size_t shown_from = find_common_directory(result.files).size();
     for (const FileVerdict& file : result.files)
-        table.add({file_cells(file, shown_from), !fine_are_joined || file.severity != Severity::fine});
+        table.add({cells_of(fields, file), !fine_are_joined || file.severity != Severity::fine});
     std::vector<std::size_t> order(result.files.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&result](std::size_t a, std::size_t b) {
         return result.files[a].severity > result.files[b].severity;
     });
     if (fine_are_joined) {
-        table.add({file_cells(join(fine)), true, false});
+        table.add({cells_of(file_fields(0), join(fine)), true, false});
         order.push_back(result.files.size());
     }
     table.set_order(std::move(order));
@@ -211,25 +200,18 @@ Table file_table(const CheckResult& result) {
 }
 
 Table damage_table(const CheckResult& result) {
-    Table table(
-        {
-            {"place", "damaged rows", Align::left, "", "file and line"},
-            {"why", "", Align::left, "", "what is wrong there"},
-        },
-        "Damage");
-    table.set_rest("place");
+    std::vector<std::string> lines;
     for (const FileVerdict& file : result.files) {
         const FileReport& report = file.report;
         const std::size_t shown = std::min(report.damages.size(), max_places_of_file);
-        for (std::size_t i = 0; i < shown; ++i) {
-            const Damage& damage = report.damages[i];
-            table.add({Cell::words(fmt::format("{}:{}: {}", report.path, damage.line, damage.why)),
-                       Cell::text_of(damage.why)});
-        }
+        for (std::size_t i = 0; i < shown; ++i)
+            lines.push_back(fmt::format("{}:{}: {}", report.path, report.damages[i].line, report.damages[i].why));
         if (report.damage_count > shown)
-            table.add({Cell::words(fmt::format("{}: {} more", report.path, format_count(report.damage_count - shown))),
-                       Cell::none()});
+            lines.push_back(fmt::format("{}: {} more", report.path, format_count(report.damage_count - shown)));
     }
+    Table table = table_of<std::string>(
+        {{"", "damaged rows", "file and line", [](const std::string& line) { return line; }}}, lines, "Damage");
+    table.set_rest("place");
     return table;
 }
 

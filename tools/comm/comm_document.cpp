@@ -151,7 +151,7 @@ Fields<SizeLine> line_fields(const CommOptions& options) {
                       "bytes collectives:3 transfer_ms transfer_p90_ms:1 wait_ms:2 algorithm_gb_per_s "
                       "paid_gb_per_s bus_gb_per_s:4 slow_share:1 link_efficiency:6"),
                &SizeLine::size);
-    for (auto& [column, value, text] : fields) {
+    for (auto& [column, value, text, has_words_for_none] : fields) {
         if (column.key == "mean_relative_error") column.key = "mean_error";
         if (column.key == "max_relative_error") column.key = "max_error";
         if (column.key != "collectives" || column.heading.empty()) continue;
@@ -438,11 +438,11 @@ tool::Document make_document(CommReport made, tool::Format format) {
     document.next = advise(*report);
     const bool for_people = format == Format::text || format == Format::markdown;
     if (for_people)
-        document.tables.push_back(
-            model_table(*report,
-                        "name group groups:3 ranks collectives:7 wait_fraction wait_of_step:2 sizes:6 alpha_us "
-                        "beta_gb_per_s paid_gb_per_s slow_share:1 mean_relative_error p90_relative_error:8 r_squared:10 "
-                        "half_bytes:9 bus_gb_per_s:5 link_efficiency:4"));
+        document.tables.push_back(model_table(
+            *report,
+            "name group groups:3 ranks collectives:7 wait_fraction wait_of_step:2 sizes:6 alpha_us "
+            "beta_gb_per_s paid_gb_per_s slow_share:1 mean_relative_error p90_relative_error:8 r_squared:10 "
+            "half_bytes:9 bus_gb_per_s:5 link_efficiency:4"));
     if (for_people || format == Format::csv) document.tables.push_back(size_table(*report));
     if (for_people) document.tables.push_back(prediction_table(*report));
     if (!report->models.empty()) document.notes = make_notes(*report);

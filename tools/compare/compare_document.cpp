@@ -11,6 +11,7 @@
 
 #include "base/units.hpp"
 #include "compare/sentences.hpp"
+#include "show/fields.hpp"
 
 namespace cep::compare {
 namespace {
@@ -35,7 +36,7 @@ std::vector<std::string> describe_differences(const Comparison& comparison) {
     return notes;
 }
 
-std::string describe_change(const Change& change) {
+std::string describe_change(const Change& change, const Value&) {
     if (change.outcome == Outcome::only_a) return "only in A";
     if (change.outcome == Outcome::only_b) return "only in B";
     if (change.outcome == Outcome::undecided) return "?";
@@ -53,125 +54,119 @@ std::string describe_share(const Change& change) {
     return change.outcome == Outcome::only_a ? a : b;
 }
 
-std::vector<Column> change_columns() {
-    std::vector<Column> columns = {
-        {"name", "phase", Align::left, "", "the phase, or the phase that is the step"},
-        {"kind", "kind", Align::left, "", "kind of the phase", false, 2},
-        {"level", "", Align::left, "", "step or phase"},
-        {"finding", "", Align::left, "", "same, slower, faster, undecided, only_a or only_b"},
+Fields<PhaseSide> side_fields() {
+    using S = PhaseSide;
+    const auto time = [](double S::*member) {
+        return [member](const S& side) { return side.steps > 0 ? Value(side.*member) : Value(); };
     };
-    for (const auto& [key, heading] : {std::pair("a", "A"), std::pair("b", "B")}) {
-        const std::string side(key);
-        columns.push_back({side + "_steps", "", Align::right, "", "recorded steps that have it"});
-        columns.push_back({side + "_blocks", "", Align::right, "", "blocks of steps"});
-        columns.push_back({side + "_mean_ms", heading, Align::right, "ms", "mean of all recorded steps"});
-        columns.push_back({side + "_median_ms", "", Align::right, "ms", "median over the steps that have it"});
-        columns.push_back({side + "_low_ms", "", Align::right, "ms", "lower end of the median's 95 % interval"});
-        columns.push_back({side + "_high_ms", "", Align::right, "ms", "upper end of the median's 95 % interval"});
-        columns.push_back({side + "_p99_ms", "", Align::right, "ms", "99th percentile of the steps that have it"});
-        columns.push_back({side + "_share", "", Align::right, "", "mean over the mean of the step"});
-    }
-    const std::vector<Column> test = {
-        {"shift_ms", "", Align::right, "ms", "change of the mean for the work of a step of A"},
-        {"change", "change", Align::right, "", "that over the mean of A"},
-        {"change_low", "", Align::right, "", "lower end of the change's 95 % interval"},
-        {"change_high", "", Align::right, "", "upper end of the change's 95 % interval"},
-        {"p", "", Align::right, "", "p of no change"},
-        {"corrected_p", "p", Align::right, "", "p after Holm's correction for the number of phases", false, 1},
-        {"rank_biserial", "", Align::right, "", "from -1 (B shorter in every pair of steps) to 1 (B longer)"},
-        {"", "typical", Align::right, "", "medians of the steps of A and B that have it", false, 4},
-        {"", "share", Align::right, "", "shares of the step in A and B", false, 3},
-        {"block_steps", "", Align::right, "", "recorded steps in a block"},
+    const auto end = [](double ConfidenceInterval::*which) {
+        return [which](const S& side) { return side.interval_ms ? Value((*side.interval_ms).*which) : Value(); };
     };
-    columns.insert(columns.end(), test.begin(), test.end());
-    return columns;
+    return {{"steps", "", "recorded steps that have it", &S::steps},
+            {"blocks", "", "blocks of steps", &S::blocks},
+            {"mean_ms", "", "mean of all recorded steps", time(&S::mean_ms)},
+            {"median_ms", "", "median over the steps that have it", time(&S::median_ms)},
+            {"low_ms", "", "lower end of the median's 95 % interval", end(&ConfidenceInterval::low)},
+            {"high_ms", "", "upper end of the median's 95 % interval", end(&ConfidenceInterval::high)},
+            {"p99_ms", "", "99th percentile of the steps that have it", time(&S::p99_ms)},
+            {"share", "", "mean over the mean of the step", &S::share}};
 }
 
-void add_interval(std::vector<Cell>& cells, const std::optional<ConfidenceInterval>& interval) {
-    cells.push_back(interval ? Cell::number(interval->low) : Cell::none());
-    cells.push_back(interval ? Cell::number(interval->high) : Cell::none());
-}
-
-void add_side_cells(std::vector<Cell>& cells, const PhaseSide& side, const DurationFormat& duration) {
-    const auto if_recorded = [&side](double ms) { return side.steps > 0 ? Cell::number(ms) : Cell::none(); };
-    cells.push_back(Cell::count(side.steps));
-    cells.push_back(Cell::count(side.blocks));
-    cells.push_back(side.steps > 0 ? Cell::shown(side.mean_ms, duration(side.mean_ms)) : Cell::none());
-    cells.push_back(if_recorded(side.median_ms));
-    add_interval(cells, side.interval_ms);
-    cells.push_back(if_recorded(side.p99_ms));
-    cells.push_back(Cell::number(side.share));
-}
-
-void add_test_cells(std::vector<Cell>& cells, const Change& change) {
-    const auto of_test = [&](double ChangeTest::*figure) {
-        return change.test ? Cell::number((*change.test).*figure) : Cell::none();
-    };
-    cells.push_back(of_test(&ChangeTest::shift_ms));
-    cells.push_back({change.change ? Value(*change.change) : Value(), describe_change(change)});
-    add_interval(cells, change.change_interval);
-    cells.push_back(of_test(&ChangeTest::p));
-    const std::string p = change.corrected_p < 0.001 ? "<0.001" : fmt::format("{:.3f}", change.corrected_p);
-    cells.push_back(change.test ? Cell::shown(change.corrected_p, p) : Cell::none());
-    cells.push_back(of_test(&ChangeTest::rank_biserial));
-    cells.push_back(Cell::words(change.in_both() ? format_times_ms(change.a.median_ms, change.b.median_ms) : "-"));
-    cells.push_back(Cell::words(describe_share(change)));
-    cells.push_back(Cell::count(change.block_steps));
-}
-
-void add_change(Table& table, const Change& change, bool is_step, const std::string& shown_name) {
+std::string describe_mean(const Change& change, double ms) {
     const double longest_ms = std::max(change.a.mean_ms, change.b.mean_ms);
     const double shortest_ms = change.in_both() ? std::min(change.a.mean_ms, change.b.mean_ms) : longest_ms;
-    const DurationFormat duration(shortest_ms > 0 ? shortest_ms : longest_ms, longest_ms);
-    std::vector<Cell> cells = {Cell::shown(change.name, shown_name), Cell::text_of(schema::kind_name(change.kind)),
-                               Cell::text_of(is_step ? "step" : "phase"),
-                               Cell::text_of(outcome_names[static_cast<std::size_t>(change.outcome)])};
-    add_side_cells(cells, change.a, duration);
-    add_side_cells(cells, change.b, duration);
-    add_test_cells(cells, change);
-    table.add(std::move(cells));
+    return DurationFormat(shortest_ms > 0 ? shortest_ms : longest_ms, longest_ms)(ms);
+}
+
+Fields<Change> change_fields(const Change* step) {
+    using C = Change;
+    using F = Field<C>;
+    const auto end = [](double ConfidenceInterval::*which) {
+        return [which](const C& one) { return one.change_interval ? Value((*one.change_interval).*which) : Value(); };
+    };
+    const auto of_test = [](double ChangeTest::*which) {
+        return [which](const C& one) { return one.test ? Value((*one.test).*which) : Value(); };
+    };
+    const auto kind = [](const C& one) { return schema::kind_name(one.kind); };
+    const auto level = [step](const C& one) { return &one == step ? "step" : "phase"; };
+    const auto finding = [](const C& one) { return outcome_names[static_cast<std::size_t>(one.outcome)]; };
+    const auto corrected_p = [](const C& one) { return one.test ? Value(one.corrected_p) : Value(); };
+    const auto short_p = [](double p) { return p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p); };
+    const auto typical = [](const C& one) {
+        return one.in_both() ? format_times_ms(one.a.median_ms, one.b.median_ms) : "-";
+    };
+    Fields<C> fields = {{"name", "phase", "the phase, or the phase that is the step", &C::name},
+                        F("kind", "kind", "kind of the phase", kind).detail(2),
+                        {"level", "", "step or phase", level},
+                        {"finding", "", "same, slower, faster, undecided, only_a or only_b", finding}};
+    add_within(fields, side_fields(), &C::a, "a_");
+    add_within(fields, side_fields(), &C::b, "b_");
+    for (F& field : fields)
+        if (field.column.key == "a_mean_ms" || field.column.key == "b_mean_ms") {
+            field.column.heading = field.column.key.starts_with('a') ? "A" : "B";
+            field.text = [](const C& one, const Value& ms) { return describe_mean(one, to_double(ms)); };
+        }
+    const Fields<C> of_change = {
+        {"shift_ms", "", "change of the mean for the work of a step of A", of_test(&ChangeTest::shift_ms)},
+        {"change", "change", "that over the mean of A", &C::change, describe_change},
+        {"change_low", "", "lower end of the change's 95 % interval", end(&ConfidenceInterval::low)},
+        {"change_high", "", "upper end of the change's 95 % interval", end(&ConfidenceInterval::high)},
+        {"p", "", "p of no change", of_test(&ChangeTest::p)},
+        F("corrected_p", "p", "p after Holm's correction for the number of phases", corrected_p, short_p).detail(1),
+        {"rank_biserial", "", "from -1 (B shorter in every pair of steps) to 1 (B longer)",
+         of_test(&ChangeTest::rank_biserial)},
+        F("", "typical", "medians of the steps of A and B that have it", typical).right().detail(4),
+        F("", "share", "shares of the step in A and B", describe_share).right().detail(3),
+        {"block_steps", "", "recorded steps in a block", &C::block_steps}};
+    fields.insert(fields.end(), of_change.begin(), of_change.end());
+    return fields;
 }
 
 Table change_table(const Comparison& comparison) {
-    Table table(change_columns(), "Phases");
+    const Fields<Change> fields = change_fields(comparison.step ? &*comparison.step : nullptr);
+    Table table(columns_of(fields), "Phases");
     table.set_rest("shorter phase");
-    if (comparison.step) {
-        add_change(table, *comparison.step, true, comparison.step->name);
-    }
-    for (const Change& change : comparison.phases) add_change(table, change, false, change.name);
+    if (comparison.step) table.add(cells_of(fields, *comparison.step));
+    for (const Change& change : comparison.phases) table.add(cells_of(fields, change));
     return table;
 }
 
+struct PieceLine {
+    std::string_view name;
+    PieceChange change;
+};
+
 /// The lines add up to the last one.
 Table piece_table(const Comparison& comparison) {
-    Table table({{"piece", "where a step's time goes", Align::left, "", "piece of the ledger"},
-                 {"a_ms", "A", Align::right, "ms", "mean of all ranks and steps"},
-                 {"b_ms", "B", Align::right, "ms", "mean of all ranks and steps"},
-                 {"difference_ms", "difference", Align::right, "ms", "for the work of a step of A"}},
-                "Where a step's time goes");
-    table.keep_whole();
-    if (comparison.pieces.empty()) return table;
+    PieceLine all{"a step", {}};
+    std::vector<PieceLine> lines;
     double longest_ms = 0;
-    PieceChange all;
     for (const PieceChange& piece : comparison.pieces) {
         longest_ms = std::max({longest_ms, piece.a_ms, piece.b_ms});
-        all.a_ms += piece.a_ms;
-        all.b_ms += piece.b_ms;
-        all.difference_ms += piece.difference_ms;
+        all.change.a_ms += piece.a_ms;
+        all.change.b_ms += piece.b_ms;
+        all.change.difference_ms += piece.difference_ms;
+        lines.push_back({facts_of(piece.piece).meaning, piece});
     }
+    if (!lines.empty()) lines.push_back(all);
     const DurationFormat duration(longest_ms, longest_ms);
-    const auto add = [&](std::string_view name, const PieceChange& piece) {
-        const std::string none = duration(0);
-        const std::string a = duration(piece.a_ms);
-        const std::string b = duration(piece.b_ms);
-        const std::string size = duration(std::abs(piece.difference_ms));
-        const std::string difference = (piece.difference_ms < 0 && size != none ? "-" : "+") + size;
-        table.add({{Cell::text_of(name), Cell::shown(piece.a_ms, a), Cell::shown(piece.b_ms, b),
-                    Cell::shown(piece.difference_ms, difference)},
-                   a != none || b != none});
+    const std::string none = duration(0);
+    std::erase_if(lines, [&](const PieceLine& line) {
+        return duration(line.change.a_ms) == none && duration(line.change.b_ms) == none;
+    });
+    const auto difference = [=](double ms) {
+        const std::string size = duration(std::abs(ms));
+        return (ms < 0 && size != none ? "-" : "+") + size;
     };
-    for (const PieceChange& piece : comparison.pieces) add(facts_of(piece.piece).meaning, piece);
-    add("a step", all);
+    Fields<PieceLine> fields = {{"piece", "where a step's time goes", "piece of the ledger", &PieceLine::name}};
+    add_within(fields,
+               Fields<PieceChange>{{"a_ms", "A", "mean of all ranks and steps", &PieceChange::a_ms, duration},
+                                   {"b_ms", "B", "mean of all ranks and steps", &PieceChange::b_ms, duration},
+                                   {"difference_ms", "difference", "for the work of a step of A",
+                                    &PieceChange::difference_ms, difference}},
+               &PieceLine::change);
+    Table table = table_of(fields, lines, "Where a step's time goes");
+    table.keep_whole();
     return table;
 }
 

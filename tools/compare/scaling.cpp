@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "base/units.hpp"
+#include "show/fields.hpp"
 
 namespace cep::compare {
 namespace {
@@ -27,44 +29,44 @@ std::string bar(double share) {
     return std::string(static_cast<std::size_t>(std::lround(columns * std::clamp(share, 0.0, 1.0))), '#');
 }
 
+Fields<ScaledJob> job_fields() {
+    using J = ScaledJob;
+    const auto drawn = [](const J& job) { return bar(job.efficiency); };
+    return {
+        {"job", "job", "as on the command line", &J::name},
+        {"ranks", "ranks", "", &J::ranks},
+        {"step_ms", "step", "mean", &J::step_ms, format_duration_ms},
+        {"efficiency", "work of a rank", "in a time, over that in the smallest job", &J::efficiency, describe_percent},
+        {"", "of that in the smallest job", "", drawn}};
+}
+
 Table job_table(const Scaling& scaling) {
-    Table table({{"job", "job", Align::left, "", "as on the command line"},
-                 {"ranks", "ranks", Align::right, "", ""},
-                 {"step_ms", "step", Align::right, "ms", "mean"},
-                 {"efficiency", "work of a rank", Align::right, "", "in a time, over that in the smallest job"},
-                 {"", "of that in the smallest job", Align::left}},
-                "Scaling");
-    for (const ScaledJob& job : scaling.jobs)
-        table.add({Cell::text_of(job.name), Cell::count(static_cast<std::uint64_t>(job.ranks)),
-                   Cell::shown(job.step_ms, format_duration_ms(job.step_ms)), Cell::percent(job.efficiency),
-                   Cell::words(bar(job.efficiency))});
+    Table table = table_of(job_fields(), scaling.jobs, "Scaling");
     table.keep_whole();
     return table;
 }
 
 /// A line for each piece, a column for each job but the smallest.
 Table loss_table(const Scaling& scaling) {
-    std::vector<Column> columns = {{"piece", "lost to", Align::left, "", "piece of the ledger"}};
+    using Piece = std::size_t;
+    const auto meaning = [](Piece piece, const Value&) { return std::string(piece_facts[piece].meaning); };
+    Fields<Piece> fields = {
+        {"piece", "lost to", "piece of the ledger", [](Piece piece) { return piece_facts[piece].key; }, meaning}};
+    std::vector<Piece> order(piece_count);
+    std::iota(order.begin(), order.end(), Piece{0});
     for (std::size_t i = 1; i < scaling.jobs.size(); ++i)
-        columns.push_back({fmt::format("lost_{}", i),
-                           format_plural(static_cast<std::uint64_t>(scaling.jobs[i].ranks), "rank"), Align::right, "",
-                           "share of the time of a step, more than in the smallest job"});
-    Table table(std::move(columns), "Where it is lost");
-    std::vector<std::size_t> order;
-    for (std::size_t piece = 0; piece < piece_count; ++piece) order.push_back(piece);
+        fields.emplace_back(
+            fmt::format("lost_{}", i), format_plural(static_cast<std::uint64_t>(scaling.jobs[i].ranks), "rank"),
+            "share of the time of a step, more than in the smallest job",
+            [&scaling, i](Piece piece) { return scaling.jobs[i].lost[piece]; },
+            [](double lost) { return fmt::format("{:+.1f} %", 100 * lost); });
+    std::erase_if(order, [&](Piece piece) {
+        return std::all_of(scaling.jobs.begin() + 1, scaling.jobs.end(),
+                           [&](const ScaledJob& job) { return std::abs(job.lost[piece]) < worth_a_line; });
+    });
     const auto& largest = scaling.jobs.back().lost;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return largest[a] > largest[b]; });
-    for (const std::size_t piece : order) {
-        std::vector<Cell> cells = {
-            Cell::shown(std::string(piece_facts[piece].key), std::string(piece_facts[piece].meaning))};
-        bool is_worth_it = false;
-        for (std::size_t i = 1; i < scaling.jobs.size(); ++i) {
-            const double lost = scaling.jobs[i].lost[piece];
-            is_worth_it |= std::abs(lost) >= worth_a_line;
-            cells.push_back(Cell::shown(lost, fmt::format("{:+.1f} %", 100 * lost)));
-        }
-        if (is_worth_it) table.add(std::move(cells));
-    }
+    std::stable_sort(order.begin(), order.end(), [&](Piece a, Piece b) { return largest[a] > largest[b]; });
+    Table table = table_of(fields, order, "Where it is lost");
     table.keep_whole();
     return table;
 }
@@ -83,7 +85,7 @@ std::string make_headline(const Scaling& scaling) {
 void write_json(JsonWriter& json, const Scaling& scaling) {
     json.members("schema", "cep.scaling/1", "unit", scaling.unit);
     json.objects("jobs", scaling.jobs, [&](const ScaledJob& job) {
-        json.members("job", job.name, "ranks", job.ranks, "step_ms", job.step_ms, "efficiency", job.efficiency);
+        write_fields(json, job_fields(), job);
         for (const auto& member : {std::pair("pieces_ms", &job.pieces_ms), std::pair("lost", &job.lost)})
             json.object(member.first, [&] {
                 for (std::size_t piece = 0; piece < piece_count; ++piece)

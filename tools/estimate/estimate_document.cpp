@@ -9,12 +9,13 @@
 #include <utility>
 
 #include "base/units.hpp"
+#include "show/fields.hpp"
 
 namespace cep::estimate {
 namespace {
 
-using tool::Align;
-using tool::Cell;
+using tool::Field;
+using tool::Fields;
 using tool::Table;
 
 /// "1.29 P" of 1.29e15, by the letters of powers of 1000.
@@ -50,38 +51,31 @@ std::string format_figure(double value, Unit unit) {
     return format_number(value);
 }
 
-Table figure_table(const Section& section, bool has_measured) {
-    std::vector<tool::Column> columns = {{"section", "", Align::left, "", "part of the estimate"},
-                                         {"key", "", Align::left, "", "name in JSON"},
-                                         {"", section.title, Align::left},
-                                         {"value", "estimate", Align::right, "", "in FLOPs, bytes, ms, or a share"}};
-    if (has_measured) columns.push_back({"measured", "measured", Align::right, "", "by the job"});
-    columns.push_back({"how", "how", Align::left, "", "formula"});
-    Table table(std::move(columns), section.title);
-    for (const Figure& figure : section.figures) {
-        std::vector<Cell> cells = {Cell::text_of(section.key), Cell::text_of(figure.key), Cell::words(figure.name),
-                                   Cell::shown(figure.value, format_figure(figure.value, figure.unit))};
-        if (has_measured)
-            cells.push_back(
-                Cell::shown_if(figure.measured, [&](double value) { return format_figure(value, figure.unit); }));
-        cells.push_back(Cell::shown(figure.how, figure.how));
-        table.add(std::move(cells));
-    }
-    table.keep_whole();
-    return table;
+/// A figure, and the key of its section.
+struct FigureLine {
+    std::string_view section;
+    const Figure* figure;
+};
+
+Fields<FigureLine> figure_fields(const std::string& title, bool has_measured) {
+    using L = FigureLine;
+    const auto of = [](auto member) { return [member](const L& line) { return line.figure->*member; }; };
+    const auto text = [](const L& line, double value) { return format_figure(value, line.figure->unit); };
+    Fields<L> fields = {{"section", "", "part of the estimate", &L::section},
+                        {"key", "", "name in JSON", of(&Figure::key)},
+                        {"", title, "", of(&Figure::name)},
+                        {"value", "estimate", "in FLOPs, bytes, ms, or a share", of(&Figure::value), text}};
+    if (has_measured) fields.emplace_back("measured", "measured", "by the job", of(&Figure::measured), text);
+    fields.emplace_back("how", "how", "formula", of(&Figure::how), [](const L& line) { return line.figure->how; });
+    return fields;
 }
 
-/// All figures, for CSV.
-Table all_table(const Estimate& estimate, bool has_measured) {
-    Section all{"", "Figures", {}};
-    Table table = figure_table(all, has_measured);
-    for (const Section& section : estimate.sections) {
-        const Table figures = figure_table(section, has_measured);
-        for (Table::Line line : figures.lines()) {
-            line.for_people = false;
-            table.add(std::move(line));
-        }
-    }
+Table figure_table(const std::vector<Section>& sections, const std::string& title, bool has_measured, bool for_people) {
+    const Fields<FigureLine> fields = figure_fields(title, has_measured);
+    Table table(columns_of(fields), title);
+    for (const Section& section : sections)
+        for (const Figure& figure : section.figures) table.add({cells_of(fields, {section.key, &figure}), for_people});
+    table.keep_whole();
     return table;
 }
 
@@ -92,38 +86,43 @@ const BucketSize* best_of(const std::vector<BucketSize>& sizes) {
     return best == sizes.end() ? nullptr : &*best;
 }
 
+Fields<BucketSize> bucket_fields(const BucketSize* best, bool is_replayed) {
+    using B = BucketSize;
+    const auto megabytes = [best](const B& size) {
+        return fmt::format("{} MiB{}", size.megabytes, &size == best ? " (best)" : "");
+    };
+    Fields<B> fields = {{"megabytes", "bucket", "bucket_cap_mb", &B::megabytes, megabytes},
+                        {"buckets", "buckets", "in a step", &B::buckets},
+                        {"transfer_ms", "transfers", "of all buckets", &B::transfer_ms, tool::format_duration_ms},
+                        {"exposed_ms", "after backward", "what of them backward does not hide", &B::exposed_ms,
+                         tool::format_duration_ms}};
+    if (is_replayed) fields.emplace_back("step_ms", "step", "by the replay", &B::step_ms, tool::format_duration_ms);
+    return fields;
+}
+
 Table bucket_table(const std::vector<BucketSize>& sizes, double backward_ms) {
     const bool is_replayed = sizes.front().step_ms.has_value();
-    Table table({{"megabytes", "bucket", Align::right, "MiB", "bucket_cap_mb"},
-                 {"buckets", "buckets", Align::right, "", "in a step"},
-                 {"transfer_ms", "transfers", Align::right, "ms", "of all buckets"},
-                 {"exposed_ms", "after backward", Align::right, "ms", "what of them backward does not hide"},
-                 is_replayed ? tool::Column{"step_ms", "step", Align::right, "ms", "by the replay"}
-                             : tool::Column{"backward_ms", "backward with them", Align::right, "ms",
-                                            "until the last gradient is there"}},
-                is_replayed ? "What if DDP's buckets were of" : "DDP buckets");
-    const BucketSize* const best = best_of(sizes);
-    const auto time = [](double ms) { return Cell::shown(ms, tool::format_duration_ms(ms)); };
-    for (const BucketSize& size : sizes)
-        table.add({Cell::shown(size.megabytes, fmt::format("{} MiB{}", size.megabytes, &size == best ? " (best)" : "")),
-                   Cell::count(static_cast<std::uint64_t>(size.buckets)), time(size.transfer_ms), time(size.exposed_ms),
-                   time(size.step_ms.value_or(backward_ms + size.exposed_ms))});
+    Fields<BucketSize> fields = bucket_fields(best_of(sizes), is_replayed);
+    const auto backward = [backward_ms](const BucketSize& size) { return backward_ms + size.exposed_ms; };
+    if (!is_replayed)
+        fields.emplace_back("backward_ms", "backward with them", "until the last gradient is there", backward,
+                            tool::format_duration_ms);
+    Table table = table_of(fields, sizes, is_replayed ? "What if DDP's buckets were of" : "DDP buckets");
     table.keep_whole();
     return table;
 }
 
+Fields<Change> change_fields() {
+    using C = Change;
+    return {{"key", "", "name in JSON", &C::key},
+            {"", "what if", "", &C::what},
+            {"ranks", "ranks", "", &C::ranks},
+            {"step_ms", "step", "by the replay", &C::step_ms, tool::format_duration_ms},
+            {"speed", "work of a rank", "in a time, over what it does now", &C::speed, tool::format_percent}};
+}
+
 Table change_table(const WhatIf& what_if) {
-    Table table({{"key", "", Align::left, "", "name in JSON"},
-                 {"", "what if", Align::left},
-                 {"ranks", "ranks", Align::right, "", ""},
-                 {"step_ms", "step", Align::right, "ms", "by the replay"},
-                 {"speed", "work of a rank", Align::right, "", "in a time, over what it does now"}},
-                "What if");
-    for (const Change& change : what_if.changes)
-        table.add({Cell::text_of(change.key), Cell::words(change.what),
-                   Cell::count(static_cast<std::uint64_t>(change.ranks)),
-                   Cell::shown(change.step_ms, tool::format_duration_ms(change.step_ms)),
-                   Cell::shown(change.speed, tool::format_percent(change.speed))});
+    Table table = table_of(change_fields(), what_if.changes, "What if");
     table.keep_whole();
     return table;
 }
@@ -201,21 +200,18 @@ void write_json(tool::JsonWriter& json, const Estimate& estimate, const std::str
                     json.members("value", figure.value, "measured", figure.measured, "how", figure.how);
                 });
         });
-    const auto write_bucket = [&](const BucketSize& size) {
-        json.members("megabytes", size.megabytes, "buckets", size.buckets, "transfer_ms", size.transfer_ms,
-                     "exposed_ms", size.exposed_ms);
-        if (size.step_ms) json.members("step_ms", *size.step_ms);
+    const auto write_buckets = [&](const std::vector<BucketSize>& sizes) {
+        const bool is_replayed = !sizes.empty() && sizes.front().step_ms;
+        write_records(json, "buckets", bucket_fields(nullptr, is_replayed), sizes);
     };
-    json.objects("buckets", estimate.buckets, write_bucket);
+    write_buckets(estimate.buckets);
     if (!estimate.what_if) return;
     const WhatIf& what_if = *estimate.what_if;
     json.object("what_if", [&] {
         json.members("reason", what_if.reason, "step_ms", what_if.step_ms, "replay_error", what_if.error,
                      "bucket_bytes", what_if.bucket_bytes, "latency_is_known", what_if.latency_is_known);
-        json.objects("changes", what_if.changes, [&](const Change& change) {
-            json.members("key", change.key, "ranks", change.ranks, "step_ms", change.step_ms, "speed", change.speed);
-        });
-        json.objects("buckets", what_if.buckets, write_bucket);
+        write_records(json, "changes", change_fields(), what_if.changes);
+        write_buckets(what_if.buckets);
     });
 }
 
@@ -228,7 +224,7 @@ tool::Document make_document(Estimate made, const std::string& measured) {
     document.headline = make_headline(*estimate);
     document.facts = make_facts(*estimate, measured);
     for (const Section& section : estimate->sections)
-        document.tables.push_back(figure_table(section, !measured.empty()));
+        document.tables.push_back(figure_table({section}, section.title, !measured.empty(), true));
     if (!estimate->buckets.empty())
         document.tables.push_back(bucket_table(estimate->buckets, estimate->training.machine.backward_ms));
     document.notes = {"formulas, their sources and what they leave out: cep-estimate(1)"};
@@ -240,7 +236,7 @@ tool::Document make_document(Estimate made, const std::string& measured) {
             document.notes.insert(document.notes.begin(), "what if: " + what_if->reason);
     }
     document.csv_table = document.tables.size();
-    document.tables.push_back(all_table(*estimate, !measured.empty()));
+    document.tables.push_back(figure_table(estimate->sections, "Figures", !measured.empty(), false));
     document.write_json = [estimate, measured](tool::JsonWriter& json) { write_json(json, *estimate, measured); };
     return document;
 }

@@ -3,17 +3,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <span>
 
 #include "base/units.hpp"
 #include "report/heat_picture.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
+#include "show/fields.hpp"
 #include "show/html.hpp"
 
 namespace cep::report {
 namespace {
 
-using tool::Cell;
 using tool::format_duration_ms;
 using tool::format_integer;
 
@@ -91,32 +93,28 @@ Figure draw(const JobView& view, const HeatMap& heat) {
     return {svg.finish(), caption, true};
 }
 
-Cell duration(const Layer* layer, std::size_t rank) {
-    if (layer == nullptr || std::isnan(layer->by_rank[rank])) return Cell::none();
-    return Cell::shown(static_cast<double>(layer->by_rank[rank]), format_duration_ms(layer->by_rank[rank]));
-}
-
 tool::Table rank_table(const JobView& view, const HeatMap& heat) {
-    tool::Table table({{"rank", "rank", tool::Align::right, "", "number of the rank"},
-                       {"host", "host", tool::Align::left, "", "its host"},
-                       {"role", "role", tool::Align::left, "", "ranks of one role do the same work"},
-                       {"own_ms", "own work", tool::Align::right, "ms", "mean over steps of its own work"},
-                       {"beyond_ms", "beyond its role", tool::Align::right, "ms",
-                        "mean over steps of own work less the median of its role in the step"},
-                       {"wait_ms", "waiting", tool::Align::right, "ms", "mean over steps of its waiting for others"},
-                       {"step_ms", "step", tool::Align::right, "ms", "mean over steps of the whole step"}},
-                      "Ranks");
+    using Rank = std::size_t;
+    constexpr std::size_t most = 24;
     const std::size_t step = view.has_step ? 0 : view.phases.size();
-    const Layer* own = heat.find(step, Measure::own);
-    for (const std::size_t rank : heat.order) {
-        if (table.lines().size() == 24) break;
-        const double beyond_ms = view.slowness_ms[rank];
-        table.add({Cell::integer(view.ranks[rank]), Cell::text_of(view.hosts[view.host[rank]]),
-                   Cell::text_of(view.roles[view.role[rank]]), duration(own, rank),
-                   std::isnan(beyond_ms) ? Cell::none() : Cell::shown(beyond_ms, fmt::format("{:+.2f} ms", beyond_ms)),
-                   duration(heat.find(step, Measure::wait), rank), duration(heat.find(step, Measure::duration), rank)});
-    }
-    table.set_rest("rank", "with less", view.ranks.size() - table.lines().size());
+    const auto known = [](double ms) { return std::isnan(ms) ? std::nullopt : std::optional(ms); };
+    const auto mean = [&, step](Measure measure) {
+        const Layer* const layer = heat.find(step, measure);
+        return [=](Rank rank) { return layer == nullptr ? std::nullopt : known(layer->by_rank[rank]); };
+    };
+    const tool::Fields<Rank> fields = {
+        {"rank", "rank", "number of the rank", [&](Rank rank) { return view.ranks[rank]; }},
+        {"host", "host", "its host", [&](Rank rank) { return view.hosts[view.host[rank]]; }},
+        {"role", "role", "ranks of one role do the same work", [&](Rank rank) { return view.roles[view.role[rank]]; }},
+        {"own_ms", "own work", "mean over steps of its own work", mean(Measure::own), format_duration_ms},
+        {"beyond_ms", "beyond its role", "mean over steps of own work less the median of its role in the step",
+         [&](Rank rank) { return known(view.slowness_ms[rank]); },
+         [](double ms) { return fmt::format("{:+.2f} ms", ms); }},
+        {"wait_ms", "waiting", "mean over steps of its waiting for others", mean(Measure::wait), format_duration_ms},
+        {"step_ms", "step", "mean over steps of the whole step", mean(Measure::duration), format_duration_ms}};
+    const std::size_t shown = std::min(most, heat.order.size());
+    tool::Table table = tool::table_of(fields, std::span(heat.order).first(shown), "Ranks");
+    table.set_rest("rank", "with less", view.ranks.size() - shown);
     return table;
 }
 

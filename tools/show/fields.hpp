@@ -62,6 +62,7 @@ struct Field {
     Column column;
     std::function<Value(const Record&)> value;
     std::function<std::string(const Record&, const Value&)> text{};  // for people; else describe_value()
+    bool has_words_for_none = false;                                 // else "-" where the value is not known
 
     /// `get`: a member, or a function of the record.
     template <typename Get>
@@ -73,10 +74,12 @@ struct Field {
         // Words that only people see are shown as they are.
         if (key.empty()) text = [](const Record&, const Value& words) { return std::get<std::string>(words); };
     }
-    /// `describe`: a function of the number, of the record, or of the record and the value or number.
+    /// `describe`: a function of the number, of the record, or of the record and the number; or of the record and a
+    /// value, which may be none.
     template <typename Get, typename Describe>
     Field(std::string_view key, std::string_view heading, std::string_view meaning, Get get, Describe describe)
         : Field(key, heading, meaning, std::move(get)) {
+        has_words_for_none = std::is_invocable_v<Describe, const Record&, const Value&>;
         text = [describe](const Record& record, const Value& found) -> std::string {
             if constexpr (std::is_invocable_v<Describe, const Record&, const Value&>)
                 return std::invoke(describe, record, found);
@@ -109,7 +112,7 @@ void add_within(Fields<Outer>& fields, const Fields<Record>& inner, Get get, std
         else
             return found ? &*found : nullptr;
     };
-    for (const auto& [column, value, text] : inner) {
+    for (const auto& [column, value, text, has_words_for_none] : inner) {
         Field<Outer>& field = fields.emplace_back("", "", "", [find, value = value](const Outer& outer) {
             const Record* const record = find(outer);
             return record != nullptr ? value(*record) : Value();
@@ -156,8 +159,9 @@ template <typename Record>
     std::vector<Cell> cells;
     for (const Field<Record>& field : fields) {
         const Value value = field.value(record);
-        const bool is_known = !std::holds_alternative<std::monostate>(value);
-        cells.push_back({value, field.text && is_known ? field.text(record, value) : describe_value(value)});
+        const bool has_text =
+            field.text && (field.has_words_for_none || !std::holds_alternative<std::monostate>(value));
+        cells.push_back({value, has_text ? field.text(record, value) : describe_value(value)});
     }
     return cells;
 }
