@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/units.hpp"
+#include "show/fields.hpp"
 
 namespace cep::tool {
 namespace {
@@ -29,9 +30,18 @@ std::string format_hours(double hours) {
                           : fmt::format("{:.4f}", hours);
 }
 
-void add_line(Table& table, const TimeLoss& loss, std::string_view meaning) {
-    table.add({Cell::words(std::string(meaning)), Cell::words(format_seconds(loss.ms)), Cell::percent(loss.share),
-               Cell::words(format_hours(loss.gpu_hours)), Cell::words(loss.where())});
+struct LossLine {
+    std::string_view meaning;
+    TimeLoss loss;
+};
+
+Fields<TimeLoss> loss_fields() {
+    using L = TimeLoss;
+    using F = Field<L>;
+    return {{"", "time", "", &L::ms, format_seconds},
+            {"", "share", "", &L::share, describe_percent},
+            F("", "GPU-hours", "", &L::gpu_hours, format_hours).detail(2),
+            F("", "phase and steps", "", &L::where).detail(1)};
 }
 
 void write_throughput(JsonWriter& json, const Throughput& throughput) {
@@ -90,39 +100,34 @@ void write_ranks(JsonWriter& json, const Ledger& ledger) {
 }  // namespace
 
 Table ledger_table(const Ledger& ledger, const std::vector<TimeLoss>& losses) {
-    Table table({{"", "where the time went", Align::left},
-                 {"", "time", Align::right},
-                 {"", "share", Align::right},
-                 {"", "GPU-hours", Align::right, "", "", false, 2},
-                 {"", "phase and steps", Align::left, "", "", false, 1}},
-                "Where the time went");
-    table.keep_whole();
-    if (ledger.empty()) return table;
-    std::vector<TimeLoss> lines = losses;
+    std::vector<LossLine> lines;
+    for (const TimeLoss& loss : losses) lines.push_back({facts_of(loss.piece).meaning, loss});
     TimeLoss compute;
     compute.piece = TimeKind::compute;
     compute.ms = ledger.mean_ms(TimeKind::compute);
     compute.share = ledger.share(TimeKind::compute);
     compute.gpu_hours = gpu_hours(ledger.pieces[TimeKind::compute]);
-    const auto place =
-        std::find_if(lines.begin(), lines.end(), [&](const TimeLoss& loss) { return loss.ms < compute.ms; });
-    lines.insert(place, compute);
-    TimeLoss rest;
-    rest.ms = ledger.mean_elapsed_ms();
-    rest.gpu_hours = gpu_hours(ledger.elapsed_ns);
-    rest.share = 1;
-    for (std::size_t i = 0; i < std::min(lines.size(), most_lines - 2); ++i) {
-        add_line(table, lines[i], facts_of(lines[i].piece).meaning);
-        rest.ms -= lines[i].ms;
-        rest.gpu_hours -= lines[i].gpu_hours;
-        rest.share -= lines[i].share;
-    }
-    if (rest.share >= worth_a_line) add_line(table, rest, "all the rest");
+    const auto at =
+        std::find_if(lines.begin(), lines.end(), [&](const LossLine& line) { return line.loss.ms < compute.ms; });
+    lines.insert(at, {facts_of(TimeKind::compute).meaning, compute});
+    lines.resize(std::min(lines.size(), most_lines - 2));
     TimeLoss all;
     all.ms = ledger.mean_elapsed_ms();
     all.share = 1;
     all.gpu_hours = gpu_hours(ledger.elapsed_ns);
-    add_line(table, all, ledger.is_timed ? "all" : "all recorded steps");
+    TimeLoss rest = all;
+    for (const LossLine& line : lines) {
+        rest.ms -= line.loss.ms;
+        rest.gpu_hours -= line.loss.gpu_hours;
+        rest.share -= line.loss.share;
+    }
+    if (rest.share >= worth_a_line) lines.push_back({"all the rest", rest});
+    lines.push_back({ledger.is_timed ? "all" : "all recorded steps", all});
+    if (ledger.empty()) lines.clear();
+    Fields<LossLine> fields = {{"", "where the time went", "", &LossLine::meaning}};
+    add_within(fields, loss_fields(), &LossLine::loss);
+    Table table = table_of(fields, lines, "Where the time went");
+    table.keep_whole();
     return table;
 }
 

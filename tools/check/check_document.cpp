@@ -160,7 +160,7 @@ Fields<FileVerdict> file_fields(std::size_t shown_from) {
     const auto missing = [](const V& file) { return file.missing_steps.count; };
     const auto types = [](const V& file) { return describe_types(file.report.rows_by_type); };
     const auto findings = [](const V& file) { return describe_findings(file.findings); };
-    const auto path = [=](const V& file) { return Cell::text_of(file.report.path.substr(shown_from)).text; };
+    const auto path = [=](const V& file) { return describe_value(file.report.path.substr(shown_from)); };
     return {{"path", "file", "path of the file", of_report(&FileReport::path), path},
             {"severity", "verdict", "fine, note, incomplete or damaged", severity},
             {"bytes", "", "size, decompressed", of_report(&FileReport::bytes)},

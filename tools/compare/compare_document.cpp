@@ -48,8 +48,8 @@ std::string describe_change(const Change& change, const Value&) {
 }
 
 std::string describe_share(const Change& change) {
-    const std::string a = Cell::percent(change.a.share).text;
-    const std::string b = Cell::percent(change.b.share).text;
+    const std::string a = change.a.share ? describe_percent(*change.a.share) : "-";
+    const std::string b = change.b.share ? describe_percent(*change.b.share) : "-";
     if (change.in_both()) return fmt::format("{} → {}", a, b);
     return change.outcome == Outcome::only_a ? a : b;
 }

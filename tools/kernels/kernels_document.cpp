@@ -273,7 +273,7 @@ std::string describe_comm(const GpuTime& time) {
     const DurationFormat duration = format_for(time.comm_union_ns);
     return fmt::format("{}, of which {} ({}) with compute beside it and {} exposed",
                        duration(to_ms(time.comm_union_ns)), duration(to_ms(time.overlap_ns)),
-                       Cell::percent(time.overlap()).text, duration(to_ms(time.exposed_comm_ns())));
+                       describe_percent(time.overlap().value_or(0)), duration(to_ms(time.exposed_comm_ns())));
 }
 
 std::vector<Fact> make_facts(const KernelReport& report) {

@@ -9,12 +9,12 @@
 #include "base/units.hpp"
 #include "report/bars.hpp"
 #include "report/sections.hpp"
+#include "show/fields.hpp"
 #include "show/html.hpp"
 
 namespace cep::report {
 namespace {
 
-using tool::Cell;
 using tool::format_duration_ms;
 using tool::Ledger;
 using tool::PieceTimes;
@@ -114,21 +114,18 @@ std::string draw(const std::vector<Share>& shares, const std::vector<Part>& part
                                      "a step went. The table below has the numbers.");
 }
 
-tool::Table part_table(const std::vector<Share>& shares, const std::vector<Part>& parts) {
-    std::vector<tool::Column> columns = {{"part", "where the time of a step went", tool::Align::left, "", ""}};
-    for (const Share& share : shares)
-        columns.push_back({"ms", fmt::format("{}: {}", share.label, share.note), tool::Align::right, "ms", ""});
-    tool::Table table(std::move(columns));
-    for (const Part& part : parts) {
-        std::vector<Cell> cells = {Cell::text_of(part.name)};
-        for (std::size_t i = 0; i < shares.size(); ++i)
-            cells.push_back(Cell::words(with_percent(part.ms[i], shares[i].step_ms())));
-        table.add(std::move(cells));
-    }
-    std::vector<Cell> cells = {Cell::words("all")};
-    for (const Share& share : shares) cells.push_back(Cell::words(format_duration_ms(share.step_ms())));
-    table.add(std::move(cells));
-    return table;
+tool::Table part_table(const std::vector<Share>& shares, std::vector<Part> parts) {
+    parts.push_back({"all", "", {}});
+    for (const Share& share : shares) parts.back().ms.push_back(share.step_ms());
+    tool::Fields<Part> fields = {{"part", "where the time of a step went", "", &Part::name}};
+    for (std::size_t i = 0; i < shares.size(); ++i)
+        fields.emplace_back(
+            "part_ms", fmt::format("{}: {}", shares[i].label, shares[i].note), "",
+            [i](const Part& part) { return part.ms[i]; },
+            [step_ms = shares[i].step_ms()](const Part& part, double ms) {
+                return part.style.empty() ? format_duration_ms(ms) : with_percent(ms, step_ms);
+            });
+    return tool::table_of(fields, parts);
 }
 
 }  // namespace

@@ -90,31 +90,11 @@ std::string describe_percent(double fraction) {
 }
 
 std::string describe_value(const Value& value) {
-    if (const auto* text = std::get_if<std::string>(&value)) return Cell::text_of(*text).text;
+    if (const auto* text = std::get_if<std::string>(&value)) return text->empty() ? "-" : shorten(*text);
     if (const auto* count = std::get_if<std::uint64_t>(&value)) return format_count(*count);
     if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *number);
     if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
     return "-";
-}
-
-Cell Cell::text_of(std::string_view text) {
-    return {std::string(text), text.empty() ? "-" : shorten(text)};
-}
-
-Cell Cell::count(std::uint64_t count) {
-    return {count, format_count(count)};
-}
-
-Cell Cell::integer(std::int64_t number) {
-    return {number, fmt::format("{}", number)};
-}
-
-Cell Cell::number(const std::optional<double>& number) {
-    return shown_if(number, [](double known) { return fmt::format("{}", known); });
-}
-
-Cell Cell::percent(const std::optional<double>& fraction) {
-    return shown_if(fraction, describe_percent);
 }
 
 std::string markdown_text(std::string_view text) {

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -32,28 +31,10 @@ struct Column {
 using Value = std::variant<std::monostate, std::int64_t, std::uint64_t, double, std::string, bool,
                            std::vector<std::string>>;  // a list: its texts with spaces between them
 
+/// Not known, or does not apply: empty in CSV, "-" for people.
 struct Cell {
     Value value;
-    std::string text;  // for people
-
-    /// Not known, or does not apply: empty in CSV, "-" for people.
-    [[nodiscard]] static Cell none() { return {{}, "-"}; }
-    /// For a column that people do not see, or whose text is the value itself.
-    [[nodiscard]] static Cell text_of(std::string_view text);  // "" is shown as "-"
-    [[nodiscard]] static Cell count(std::uint64_t count);      // shown as "1,234"
-    [[nodiscard]] static Cell integer(std::int64_t number);    // shown as "1234": a rank, an identifier
-    /// Shown as the shortest text that reads back the same.
-    [[nodiscard]] static Cell number(const std::optional<double>& number);
-    [[nodiscard]] static Cell percent(const std::optional<double>& fraction);  // 0.1234 is shown as "12.3 %"
-    /// A value that people see in other words: 12.3456 as "12.35 ms".
-    [[nodiscard]] static Cell shown(Value value, std::string text) { return {std::move(value), std::move(text)}; }
-    /// The same of a value that may be missing: none() without it. `describe` makes its text.
-    template <typename Found, typename Describe>
-    [[nodiscard]] static Cell shown_if(const Found& value, const Describe& describe) {
-        return value ? shown(*value, describe(*value)) : none();
-    }
-    /// For a column without a key.
-    [[nodiscard]] static Cell words(std::string text) { return {{}, std::move(text)}; }
+    std::string text = "-";  // for people
 };
 
 class Table {

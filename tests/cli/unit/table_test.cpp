@@ -11,8 +11,8 @@ Table example() {
                  {.key = "time_ms", .heading = "time", .unit = "ms"},
                  {.key = "ranks", .heading = ""},
                  {.key = "", .heading = "note"}});
-    table.add({Cell::text_of("a|b"), Cell::shown(0.001, "1 µs"), Cell::count(1234), Cell::words("x")});
-    table.add({Cell::text_of("x, \"y\""), Cell::shown(10.0, "10 ms"), Cell::none(), Cell::words("")});
+    table.add({{"a|b", "a|b"}, {0.001, "1 µs"}, {std::uint64_t{1234}, "1,234"}, {{}, "x"}});
+    table.add({{"x, \"y\"", "x, \"y\""}, {10.0, "10 ms"}, {}, {{}, ""}});
     return table;
 }
 
@@ -36,16 +36,17 @@ TEST(Table, PeopleSeeTheLinesInTheirOwnOrder) {
 
 TEST(Table, ControlCharactersOfNamesReachNoTerminal) {
     Table table(std::vector<Column>{{.key = "name", .heading = "name", .align = Align::left}});
-    table.add(
-        {Cell::text_of("a\x1b[31mb\xc2\x9b"
-                       "c\xe2\x80\xae"
-                       "d\xff")});
+    const std::string name =
+        "a\x1b[31mb\xc2\x9b"
+        "c\xe2\x80\xae"
+        "d\xff";
+    table.add(std::vector<Cell>{{name, name}});
     EXPECT_EQ(table.text(0, {}), "name\na?[31mb?c?d\xef\xbf\xbd\n");
 }
 
 TEST(Table, MarkdownEscapesBarsAndHtml) {
     Table table = example();
-    table.add({Cell::text_of("<b>&"), Cell::none(), Cell::none(), Cell::words("")});
+    table.add({{"<b>&", "<b>&"}, {}, {}, {{}, ""}});
     EXPECT_EQ(table.markdown(0),
               "| name | time | note |\n| :--- | ---: | ---: |\n| a\\|b | 1 µs | x |\n| x, \"y\" | 10 ms |  |\n"
               "| &lt;b&gt;&amp; | - |  |\n");
@@ -57,8 +58,7 @@ TEST(Table, CsvHasTheValuesAndQuotesCommasAndQuotes) {
 
 TEST(Table, CsvCellsAreNoFormulas) {
     Table table(std::vector<Column>{{.key = "name", .heading = ""}, {.key = "change", .heading = ""}});
-    for (const char* name : {"=1+1", "+1", "-1", "@x", "\tx", "a=1"})
-        table.add({Cell::text_of(name), Cell::number(-0.5)});
+    for (const char* name : {"=1+1", "+1", "-1", "@x", "\tx", "a=1"}) table.add({{name, name}, {-0.5, "-0.5"}});
     EXPECT_EQ(table.csv(),
               "name,change\r\n'=1+1,-0.5\r\n'+1,-0.5\r\n'-1,-0.5\r\n'@x,-0.5\r\n'\tx,-0.5\r\na=1,-0.5\r\n");
 }
