@@ -359,6 +359,22 @@ def test_attempts_are_not_joined(trace, job):
     assert len(flows) == 12 and all([e["pid"] for e in events] == [0, 1] for events in flows)
 
 
+def test_attempts_are_chosen(trace, job):
+    for rank in range(2):
+        first, again = collective_rows(rank, steps=range(4)), collective_rows(rank, steps=range(2, 4), attempt=2)
+        job.write(rank, first + again)
+
+    def attempts_of_steps(*options):
+        found = trace(*options, "job")
+        return sorted({(e["args"]["step"], 1 if found.start_ns(e) < START_NS + 2 * 10**12 else 2) for e in found.slices})
+
+    first, second = [(step, 1) for step in range(4)], [(step, 2) for step in range(2, 4)]
+    assert attempts_of_steps("--all") == sorted(first + second)
+    assert attempts_of_steps("--all", "--attempt", "last") == first[:2] + second
+    assert attempts_of_steps("--attempt", "2") == second
+    assert attempts_of_steps("--attempt", "1") == first
+
+
 def test_a_group_that_is_an_axis_is_one_at_each_place_of_the_others(trace, job):
     for rank in range(4):
         job.write(rank, collective_rows(rank, group="tp", steps=[1], tp=rank % 2, dp=rank // 2))

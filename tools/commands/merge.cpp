@@ -83,8 +83,7 @@ struct MergeCommand {
         merge.add_flag("--force", force, "Replace OUT even if it is one of the inputs or has the name of a rank file");
         run_options.add_to(merge);
         filter.add_to(merge);
-        merge.add_option("--attempt", attempt, "Rows of which attempts: all, last, or a number (default all)")
-            .value("WHICH");
+        add_attempt_of_rows(merge, attempt);
         merge.add_option("--memory-mib", memory_mib, "Sort in this much memory, the rest on disk (default 256)")
             .check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 20))
             .value("MIB");

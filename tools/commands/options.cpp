@@ -141,6 +141,11 @@ void JobOptions::add_to(Arguments& command, const std::string& kept) {
     command.add_option("--max-samples", max_samples, fmt::format("{} (default {})", kept, max_samples)).value("N");
 }
 
+void add_attempt_of_rows(Arguments& command, std::string& attempt) {
+    command.add_option("--attempt", attempt, "Rows of which attempts: all, last, or a number (default all)")
+        .value("WHICH");
+}
+
 tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const InputOptions& input,
                                            const RunOptions& run) const {
     tool::LoadOptions options{filter.filter(), run.choice(), {}, max_samples, input.reading()};

@@ -85,6 +85,9 @@ struct JobOptions {
                                                  const RunOptions& run) const;
 };
 
+/// --attempt of commands that take all attempts by default.
+void add_attempt_of_rows(Arguments& command, std::string& attempt);
+
 /// Whether no input is standard input, a pipe or a device.
 [[nodiscard]] bool can_be_read_twice(const tool::InputSet& inputs);
 

@@ -38,6 +38,7 @@ struct TraceCommand {
     InputOptions input;
     FilterOptions filter;
     RunOptions run_options;
+    std::string attempt = "all";
     std::string out;
     std::uint64_t max_bytes = default_max_bytes;
     bool all = false;
@@ -47,7 +48,7 @@ struct TraceCommand {
     [[nodiscard]] TraceFilter filters() const {
         FilterOptions without_phases = filter;
         without_phases.phases.clear();
-        return {filter.filter(), filter.filter(), without_phases.filter()};
+        return {filter.filter(), filter.filter(), without_phases.filter(), AttemptChoice::parse(attempt)};
     }
 
     /// Limits a filter to what the selection has and the command line left open.
@@ -106,7 +107,7 @@ struct TraceCommand {
         Survey survey;
         read_run(
             set, input.reading({0, survey_part}), run, [&] { survey = {}; },
-            [&](const InputFile&, std::size_t) { return std::make_unique<FileSurvey>(filters.surveyed); },
+            [&](const InputFile&, std::size_t) { return std::make_unique<FileSurvey>(filters); },
             [&](FileSurvey&& file, FileReport&&) { survey.merge(std::move(file.survey())); });
         has_several_hosts = survey.has_several_hosts();
         return survey.empty() ? std::nullopt : std::optional(survey.select());
@@ -185,6 +186,7 @@ struct TraceCommand {
         trace.add_option("-o,--output", out, "Write to F (default: standard output); .gz and .zst compress").value("F");
         run_options.add_to(trace);
         filter.add_to(trace);
+        add_attempt_of_rows(trace, attempt);
         trace.add_flag("--all", all, "All ranks and steps, or all that --ranks and --steps name");
         trace
             .add_option("--max-bytes", max_bytes,

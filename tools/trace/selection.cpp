@@ -108,7 +108,9 @@ Selection Survey::select() const {
 }
 
 void FileSurvey::take(const Row& row, std::uint64_t) {
-    if (filter_.accepts(row)) survey_.take(row);
+    if (!row.rank) return;
+    const std::int64_t attempt = tracker_.attempt_of(*row.rank, tracker_.observe(row).run);
+    if (filter_.accepts_attempt(attempt) && filter_.surveyed.accepts(row)) survey_.take(row);
 }
 
 }  // namespace cep::tool

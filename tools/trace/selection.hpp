@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "read/file_report.hpp"
-#include "read/filter.hpp"
+#include "read/run_tracker.hpp"
+#include "trace/trace_rows.hpp"
 
 namespace cep::tool {
 
@@ -67,12 +68,13 @@ class Survey {
 /// Surveys the rows of one file.
 class FileSurvey : public RowSink {
   public:
-    explicit FileSurvey(const Filter& filter) : filter_(filter) {}
+    explicit FileSurvey(const TraceFilter& filter) : filter_(filter) {}
     void take(const Row& row, std::uint64_t line) override;
     [[nodiscard]] Survey& survey() { return survey_; }
 
   private:
-    const Filter& filter_;
+    const TraceFilter& filter_;
+    RunTracker tracker_;
     Survey survey_;
 };
 

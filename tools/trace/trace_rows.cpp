@@ -10,6 +10,8 @@ void TraceFacts::merge(TraceFacts&& other) {
     coverage.merge(other.coverage);
     ranks.merge(other.ranks);
     still_open.merge(other.still_open);
+    for (const auto& [place, attempt] : other.last_attempts)
+        last_attempts[place] = std::max(last_attempts[place], attempt);
 }
 
 std::int64_t shown_ns(double duration_ms) {
@@ -36,7 +38,7 @@ void FileTrace::take(const Row& row, std::uint64_t line) {
     note(row);
     const std::int64_t attempt = tracker_.attempt_of(*row.rank, tracker_.observe(row).run);
     const bool is_shown = row.type != RowType::run && row.type != RowType::stats && row.type != RowType::unknown;
-    if (is_shown && filter_.shown.accepts(row)) add(row, attempt, line);
+    if (is_shown && filter_.accepts_attempt(attempt) && filter_.shown.accepts(row)) add(row, attempt, line);
 }
 
 void FileTrace::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
@@ -48,6 +50,10 @@ void FileTrace::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
     entry.run = static_cast<std::uint32_t>(attempt) & RowEntry::max_run;
     entry.is_span = row.type == RowType::span;
     collector_.add(entry, row.text);
+    if (entry.is_span && entry.run > 1 && filter_.attempt.mode == AttemptChoice::Mode::last) {
+        std::uint32_t& last = facts_.last_attempts[{*row.rank, *row.step}];
+        last = std::max(last, static_cast<std::uint32_t>(entry.run));
+    }
     if (row.type == RowType::open) open_positions_[line] = entry.position;
 }
 

@@ -26,6 +26,8 @@ struct TraceFacts {
     CoverageCollector coverage;
     std::map<std::int64_t, RunInfo> ranks;                         // with a run row: the last
     std::set<std::pair<std::uint32_t, std::uint64_t>> still_open;  // file and position of their last rows
+    /// The last attempt at a rank's step that has spans of it, of later ones than the first; AttemptChoice::last only.
+    std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> last_attempts;
 
     void merge(TraceFacts&& other);
 };
@@ -34,6 +36,11 @@ struct TraceFilter {
     Filter asked;     // of the job's ranks, these are expected
     Filter shown;     // the rows of the trace
     Filter surveyed;  // the rows of the survey
+    AttemptChoice attempt;
+
+    [[nodiscard]] bool accepts_attempt(std::int64_t of_row) const {
+        return attempt.mode != AttemptChoice::Mode::one || of_row == attempt.attempt;
+    }
 };
 
 /// The start of a row that has one, with the clock of its host set right.

@@ -96,6 +96,9 @@ void TraceWriter::take(const RowEntry& entry, std::string_view text) {
     const std::string_view padded(text_.data(), text.size());
     const Row* const parsed = parser_.parse(padded);
     if (parsed == nullptr || !shown_.accepts(*parsed)) return;
+    if (const auto last = facts_.last_attempts.find({*parsed->rank, parsed->step.value_or(0)});
+        last != facts_.last_attempts.end() && entry.run < last->second)
+        return;
     if (parsed->type == RowType::open && !facts_.still_open.contains({entry.file, entry.position})) return;
     if (!parsed->start_ns || full_) {
         ++(parsed->start_ns ? counts_.beyond_size : counts_.without_start);
