@@ -306,6 +306,20 @@ def ends_of_collectives(trace, start_ns):
     return [of_one for of_one in ends.values() if len(of_one) > 1]
 
 
+def test_clocks_that_agree_as_well_as_the_ends_of_collectives_are_left_alone(cep, job):
+    chance = random.Random(1)
+    for rank in range(4):
+        rows = [run_row(rank, world_size=4, host=f"node{rank // 2}")]
+        for number in range(60):  # each rank notes the end of a collective at some time within 60 ms
+            rows.append(span_row(rank, number // 3, "all_reduce", chance.uniform(1, 60), START_NS + 80_000_000 * number,
+                                 kind="comm", clock="gpu", stream=2, seq=number % 3, group="dp", coll=number))
+        job.write(rank, rows)
+    done = cep("trace", "--all", "job")
+    assert b"clocks" not in done.stderr
+    shown = Trace(done.stdout)
+    assert {(shown.start_ns(event) - START_NS) % 80_000_000 for event in shown.slices if event["cat"] == "comm"} == {0}
+
+
 def test_clocks_of_hosts_are_set_right_by_collectives(cep, trace, simulate):
     simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--steps", 40, "--record-every", 1, "--clock-skew-ms", 30)
     done = cep("trace", "--all", "job")

@@ -58,6 +58,7 @@ ClockShifts::ClockShifts(const Job& job, std::span<const std::int64_t> steps) {
         for (const std::vector<double>& of_step : ahead_ms_) of_host.push_back(of_step[host]);
         hosts_.push_back({rows.hosts()[host], median_of(of_host)});
     }
+    if (most_ms() <= error_ms_) *this = {};
 }
 
 std::int64_t ClockShifts::ahead_ns(std::int64_t rank, std::int64_t step) const {
