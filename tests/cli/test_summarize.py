@@ -3,6 +3,7 @@
 
 import csv
 import io
+import json
 import random
 
 import numpy as np
@@ -179,6 +180,17 @@ def test_run_row_repeated_with_more_metadata_is_no_new_run(cep, job):
     summary = cep.summary("job")
     assert summary["inputs"]["runs"] == 1
     assert phase_of(summary, "forward")["count"] == 10
+
+
+def test_the_order_of_the_steps_in_a_file_changes_no_figure(cep, four_ranks):
+    """To the last bit: sums are made in the order of the steps."""
+    ascending = cep("summarize", "--json", "job").stdout
+    for rank in range(4):
+        rows = [json.loads(line) for line in four_ranks.path(rank).read_text().splitlines()]
+        order = random.Random(rank).sample(range(30), 30)
+        rows.sort(key=lambda row: order.index(row["step"]) if row.get("type") is None else 30 if row["type"] == "stats" else -1)
+        four_ranks.path(rank).write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
+    assert cep("summarize", "--json", "job").stdout == ascending
 
 
 def test_a_copy_of_a_rank_file_is_counted_and_not_counted_twice(cep, four_ranks, tmp_path):

@@ -52,9 +52,8 @@ CommChannels::CommChannels(const Job& job) : job_(job) {
 
 void CommChannels::add_series(std::int64_t rank, const RunSeries& series) {
     OfSeries& of_series = of_series_.emplace_back();
-    if (series.comm == nullptr) return;
     steps_ms_ += time_of_steps_ms(series);
-    for (const CommChannel& channel : series.comm->channels()) {
+    for (const CommChannel& channel : series.channels) {
         of_series.push_back(channel_of(channel.group, series.phases[channel.phase].name));
         channels_[of_series.back()].totals.merge(channel.totals);
         channels_[of_series.back()].is_host_timed &= series.phases[channel.phase].clock == Clock::host;
@@ -62,7 +61,7 @@ void CommChannels::add_series(std::int64_t rank, const RunSeries& series) {
         group.ranks += group.ranks == 0 || group.last_rank != rank;
         group.last_rank = rank;
     }
-    left_out_.merge(series.comm->beyond_channels());
+    left_out_.merge(series.beyond_channels);
 }
 
 std::uint32_t CommChannels::channel_of(const std::string& group, const std::string& phase) {

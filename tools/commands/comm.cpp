@@ -13,7 +13,7 @@
 #include "commands/commands.hpp"
 #include "commands/help.hpp"
 #include "commands/options.hpp"
-#include "model/job.hpp"
+#include "model/load.hpp"
 #include "read/read_run.hpp"
 
 namespace cep::cli {

@@ -16,7 +16,7 @@
 #include "compare/comparison.hpp"
 #include "compare/scaling.hpp"
 #include "ledger/job_table.hpp"
-#include "model/job.hpp"
+#include "model/load.hpp"
 
 namespace cep::cli {
 namespace {

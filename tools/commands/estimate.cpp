@@ -14,7 +14,7 @@
 #include "commands/options.hpp"
 #include "estimate/estimate_document.hpp"
 #include "ledger/job_table.hpp"
-#include "model/job.hpp"
+#include "model/load.hpp"
 #include "summary/counter_summary.hpp"
 
 namespace cep::cli {

@@ -9,7 +9,7 @@
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "metrics/job_metrics.hpp"
-#include "model/job.hpp"
+#include "model/load.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "base/failure.hpp"
 #include "commands/arguments.hpp"
-#include "model/job.hpp"
+#include "model/load.hpp"
 #include "read/coverage.hpp"
 #include "read/filter.hpp"
 #include "read/inputs.hpp"

@@ -16,7 +16,7 @@
 #include "commands/commands.hpp"
 #include "commands/compare_facts.hpp"
 #include "commands/options.hpp"
-#include "model/job.hpp"
+#include "model/load.hpp"
 #include "report/report.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"

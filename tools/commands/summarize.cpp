@@ -14,7 +14,7 @@
 #include "base/terminal.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
-#include "model/job.hpp"
+#include "model/load.hpp"
 #include "summary/oom_snapshots.hpp"
 #include "summary/summary.hpp"
 #include "summary/summary_document.hpp"
@@ -139,7 +139,8 @@ struct SummarizeCommand {
 }  // namespace
 
 void add_summarize(CLI::App& app, Command& run) {
-    add_command<SummarizeCommand>(app, run, "summarize", "Who is slow, where the time went, what to do, and a table of phases");
+    add_command<SummarizeCommand>(app, run, "summarize",
+                                  "Who is slow, where the time went, what to do, and a table of phases");
 }
 
 }  // namespace cep::cli

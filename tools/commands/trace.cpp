@@ -18,7 +18,7 @@
 #include "merge/spill_file.hpp"
 #include "merge/stream_copies.hpp"
 #include "model/clock_shifts.hpp"
-#include "model/job.hpp"
+#include "model/load.hpp"
 #include "read/read_run.hpp"
 #include "trace/selection.hpp"
 #include "trace/trace_rows.hpp"

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "read/row.hpp"
+#include "read/run_info.hpp"
 
 namespace cep::tool {
 

@@ -49,7 +49,7 @@ class CollectiveFinder {
             all.push_back({seen_[i].ms, seen_[i].ranks});
         }
         seen_ = {};
-        places_ = {};
+        slots_ = {};
         return numbers;
     }
 
@@ -63,8 +63,8 @@ class CollectiveFinder {
         std::uint32_t last_rank = nowhere;
     };
 
-    [[nodiscard]] bool is_at(std::uint32_t place, StepKey key) const {
-        return place < seen_.size() && seen_[place].key == key;
+    [[nodiscard]] bool is_at(std::uint32_t index, StepKey key) const {
+        return index < seen_.size() && seen_[index].key == key;
     }
     [[nodiscard]] bool is_right(Guess& guess, StepKey key) const {
         if (is_at(guess.next, key)) return true;
@@ -72,28 +72,28 @@ class CollectiveFinder {
         return is_at(guess.next, key);
     }
     std::uint32_t find_or_add(StepKey key) {
-        if (4 * seen_.size() >= 3 * places_.size()) grow();
-        std::uint32_t& place = places_[place_of(key)];
-        if (place == nowhere) {
-            place = static_cast<std::uint32_t>(seen_.size());
+        if (4 * seen_.size() >= 3 * slots_.size()) grow();
+        std::uint32_t& slot = slots_[slot_of(key)];
+        if (slot == nowhere) {
+            slot = static_cast<std::uint32_t>(seen_.size());
             seen_.push_back({key});
         }
-        return place;
+        return slot;
     }
     /// Where the index of a collective is, or belongs.
-    [[nodiscard]] std::size_t place_of(StepKey key) const {
+    [[nodiscard]] std::size_t slot_of(StepKey key) const {
         const std::uint64_t number = key.key ^ std::uint64_t{key.step} << 32;
-        std::size_t at = (number * 0x9e3779b97f4a7c15U >> 32) & (places_.size() - 1);
-        while (places_[at] != nowhere && seen_[places_[at]].key != key) at = (at + 1) & (places_.size() - 1);
+        std::size_t at = (number * 0x9e3779b97f4a7c15U >> 32) & (slots_.size() - 1);
+        while (slots_[at] != nowhere && seen_[slots_[at]].key != key) at = (at + 1) & (slots_.size() - 1);
         return at;
     }
     void grow() {
-        places_.assign(std::max<std::size_t>(64, 2 * places_.size()), nowhere);
-        for (std::uint32_t i = 0; i < seen_.size(); ++i) places_[place_of(seen_[i].key)] = i;
+        slots_.assign(std::max<std::size_t>(64, 2 * slots_.size()), nowhere);
+        for (std::uint32_t i = 0; i < seen_.size(); ++i) slots_[slot_of(seen_[i].key)] = i;
     }
 
     std::vector<Seen> seen_;
-    std::vector<std::uint32_t> places_;  // open addressing, a power of two: index into seen_
+    std::vector<std::uint32_t> slots_;  // open addressing, a power of two: index into seen_
 };
 
 /// Spans of one phase, in one step and on one rank, of which some have the same key.
@@ -105,7 +105,7 @@ class StepCounter {
         const Sample* sample;
     };
 
-    void add(const PartWalk& walk) {
+    void add(const PhaseWalk& walk) {
         const Sample& sample = walk.sample();
         spans_.push_back({sample.collective, sample.start_ns, &sample});
     }
@@ -177,33 +177,33 @@ class CollectiveNumberer {
         StepCounter counter;
         for (std::uint32_t rank = 0; rank < spans_.size(); ++rank) {
             if (guesses.size() < spans_[rank].phases().size()) guesses.resize(spans_[rank].phases().size());
-            spans_[rank].for_each_part(schema::Kind::comm, steps.first, [&](std::uint32_t phase, PartWalk walk) {
+            spans_[rank].for_each_phase(schema::Kind::comm, steps.first, [&](std::uint32_t phase, PhaseWalk walk) {
                 const auto add = [&](std::uint32_t step, std::uint64_t key, const Sample& sample) {
                     sample.collective = 1 + finder.add({step, key}, rank, sample.duration_ms, guesses[phase]);
                 };
                 if (walk.series().is_counted) return find_counted(walk, steps, counter, add);
-                for (; walk.place() < 2 * steps.last; walk.advance())
-                    if (walk.place() % 2 != 0 && walk.sample().collective != 0)
-                        add(walk.place() / 2, walk.sample().collective, walk.sample());
+                for (; walk.position() < 2 * steps.last; walk.advance())
+                    if (walk.position() % 2 != 0 && walk.sample().collective != 0)
+                        add(walk.position() / 2, walk.sample().collective, walk.sample());
             });
         }
     }
 
     template <typename Add>
-    static void find_counted(PartWalk& walk, StepRange steps, StepCounter& counter, const Add& add) {
-        while (walk.place() < 2 * steps.last) {
-            const std::uint32_t place = walk.place();
-            for (; walk.place() == place; walk.advance())
-                if (place % 2 != 0 && walk.sample().collective != 0) counter.add(walk);
-            counter.number([&](std::uint64_t key, const Sample& sample) { add(place / 2, key, sample); });
+    static void find_counted(PhaseWalk& walk, StepRange steps, StepCounter& counter, const Add& add) {
+        while (walk.position() < 2 * steps.last) {
+            const std::uint32_t position = walk.position();
+            for (; walk.position() == position; walk.advance())
+                if (position % 2 != 0 && walk.sample().collective != 0) counter.add(walk);
+            counter.number([&](std::uint64_t key, const Sample& sample) { add(position / 2, key, sample); });
         }
     }
 
     void replace(StepRange steps, const std::vector<std::uint32_t>& numbers) const {
         for (const RankSpans& spans : spans_)
-            spans.for_each_part(schema::Kind::comm, steps.first, [&](std::uint32_t, PartWalk walk) {
-                for (; walk.place() < 2 * steps.last; walk.advance())
-                    if (walk.place() % 2 != 0 && walk.sample().collective != 0)
+            spans.for_each_phase(schema::Kind::comm, steps.first, [&](std::uint32_t, PhaseWalk walk) {
+                for (; walk.position() < 2 * steps.last; walk.advance())
+                    if (walk.position() % 2 != 0 && walk.sample().collective != 0)
                         walk.sample().collective = numbers[walk.sample().collective - 1];
             });
     }

@@ -7,33 +7,22 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <optional>
-#include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "model/job_parts.hpp"
-#include "model/phase_series.hpp"
+#include "model/load.hpp"
+#include "model/series_builder.hpp"
 #include "read/file_reader.hpp"
-#include "read/filter.hpp"
 #include "read/open_spans.hpp"
 #include "read/run_tracker.hpp"
 
 namespace cep::tool {
 
-/// The rows that are kept.
-struct RowScope {
-    Filter filter;
-    std::optional<std::int64_t> attempt;  // only this one; otherwise all
-    bool keeps_messages = false;          // of communication: channels and bytes
-    bool only_comm = false;               // of spans
-    bool attempts_are_apart = false;      // collectives of several attempts are never the same
-};
-
 class FileSeries final : public RowSink {
   public:
-    FileSeries(const RowScope& scope, std::shared_ptr<SampleBudget> budget)
-        : scope_(scope), meter_(std::move(budget)) {}
+    FileSeries(const LoadOptions& options, std::shared_ptr<SampleBudget> budget)
+        : options_(options), meter_(std::move(budget)) {}
     // Nearly all rows are spans of the rank and the run that the row before was of.
     void take(const Row& row, std::uint64_t line) override {
         if (settled_ == nullptr || row.type != RowType::span || *row.rank != last_rank_) return take_other(row, line);
@@ -44,38 +33,38 @@ class FileSeries final : public RowSink {
     [[nodiscard]] JobParts finish();
 
   private:
-    using SeriesByRun = std::map<int, RunSeries>;  // by index of the run in the file
+    using SeriesByRun = std::map<int, SeriesBuilder>;  // by index of the run in the file
 
     /// Where the rows of a rank go.
-    struct RankPlace {
+    struct RankState {
         int run = unknown_run;  // index of the run in the file
         std::int64_t attempt = 1;
-        RunSeries* series = nullptr;  // nullptr: the attempt was not asked for, or there are too many
-        bool left_out = false;        // there are too many ranks
+        SeriesBuilder* series = nullptr;  // nullptr: the attempt was not asked for, or there are too many
+        bool left_out = false;            // there are too many ranks
     };
     static constexpr int unknown_run = std::numeric_limits<int>::min();
 
-    void add(RunSeries& series, const Row& row) {
-        if (scope_.only_comm && (row.kind != schema::Kind::comm || !series.admits_channel(row, meter_.budget())))
+    void add(SeriesBuilder& series, const Row& row) {
+        if (options_.only_comm && (row.kind != schema::Kind::comm || !series.admits_channel(row, meter_.budget())))
             return;
         series.add(row, meter_);
         if (meter_.is_due()) [[unlikely]]
             spend(series);
     }
-    void spend(const RunSeries& series);
+    void spend(const SeriesBuilder& series);
     void enter_rank(std::int64_t rank);
-    void enter_run(RankPlace& place, std::int64_t rank, int run);
+    void enter_run(RankState& state, std::int64_t rank, int run);
     void take_other(const Row& row, std::uint64_t line);
     void take_mark(const Row& row);
 
-    const RowScope& scope_;
+    const LoadOptions& options_;
     SampleMeter meter_;
     RunTracker tracker_;
     std::map<std::int64_t, SeriesByRun> ranks_;
-    std::unordered_map<std::int64_t, RankPlace> places_;
-    RankPlace* last_place_ = nullptr;  // rows of a rank come together
+    std::unordered_map<std::int64_t, RankState> states_;
+    RankState* last_state_ = nullptr;  // rows of a rank come together
     std::int64_t last_rank_ = 0;
-    RankPlace* settled_ = nullptr;  // where all spans of the last rank go until a run row comes; nullptr: it depends
+    RankState* settled_ = nullptr;  // where all spans of the last rank go until a run row comes; nullptr: it depends
     OpenSpans open_spans_;
     JobParts parts_;
 };

@@ -11,6 +11,7 @@
 #include "base/units.hpp"
 #include "model/blocking_comm.hpp"
 #include "model/file_series.hpp"
+#include "model/load.hpp"
 #include "model/repeats.hpp"
 #include "model/shared_names.hpp"
 #include "read/read_run.hpp"
@@ -37,9 +38,9 @@ class RunCollector {
             run.ranks += counted.insert(key).second;
             run.start_unix_ns = std::min(run.start_unix_ns, series.run.start_unix_ns.value_or(run.start_unix_ns));
             if (series.steps.empty()) continue;
-            const auto [first, last] = std::minmax_element(series.steps.begin(), series.steps.end());
-            run.first_step = std::min(run.first_step.value_or(*first), *first);
-            run.last_step = std::max(run.last_step.value_or(*last), *last);
+            const std::int64_t first = series.steps.all().front();
+            run.first_step = std::min(run.first_step.value_or(first), first);
+            run.last_step = std::max(run.last_step.value_or(first), series.steps.back());
         }
         for (const auto& [key, stats] : last_stats) loss.add(stats);
     }
@@ -83,7 +84,7 @@ StepWindow find_window(const RankSeries& ranks) {
 void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& steps, std::vector<bool>& is_uneven) {
     const StrideChange& change = *series.stride;
     const std::vector<std::int64_t>& own = series.steps.all();
-    if (own.empty() || !std::is_sorted(own.begin(), own.end())) return;
+    if (own.empty()) return;
     const auto longest = static_cast<std::uint64_t>(change.longest);
     const std::int64_t start = series.run.start_step.value_or(0);
     auto next = std::upper_bound(own.begin(), own.end(), change.first_step);
@@ -112,9 +113,6 @@ void say_left_out(std::uint64_t count, std::string_view noun, std::uint64_t kept
 
 /// All that the inputs hold. The parts are in their order().
 JobParts read_parts(const InputSet& inputs, const LoadOptions& options, RunSelection& selection, InputCounts& counts) {
-    const bool has_all_attempts = options.attempt.mode == AttemptChoice::Mode::all;
-    RowScope scope{options.filter, {}, options.keeps_messages, options.only_comm, has_all_attempts};
-    if (options.attempt.mode == AttemptChoice::Mode::one) scope.attempt = options.attempt.attempt;
     auto budget = std::make_shared<SampleBudget>(options.max_samples);
     JobParts parts;
     std::shared_ptr<StepNumbers::Numbers> last_steps;  // of the series that was read last
@@ -124,7 +122,7 @@ JobParts read_parts(const InputSet& inputs, const LoadOptions& options, RunSelec
             budget = std::make_shared<SampleBudget>(options.max_samples);
             parts = JobParts();
         },
-        [&](const InputFile&, std::size_t) { return std::make_unique<FileSeries>(scope, budget); },
+        [&](const InputFile&, std::size_t) { return std::make_unique<FileSeries>(options, budget); },
         [&](FileSeries&& file, FileReport&&) {
             JobParts more = file.finish();
             parts.thin(std::max(more.choice, budget->choice()));
@@ -192,8 +190,7 @@ std::vector<std::int64_t> all_steps(const RankSeries& ranks) {
         last = &steps;
         const auto known = all.begin() + static_cast<std::ptrdiff_t>(sorted);
         if (steps.empty()) continue;
-        if (std::is_sorted(steps.begin(), steps.end()) &&
-            std::includes(std::lower_bound(all.begin(), known, steps.front()), known, steps.begin(), steps.end()))
+        if (std::includes(std::lower_bound(all.begin(), known, steps.front()), known, steps.begin(), steps.end()))
             continue;
         all.insert(all.end(), steps.begin(), steps.end());
         if (all.size() > 2 * sorted) sort();
@@ -217,7 +214,7 @@ std::optional<EarlyEnd> find_early_end(const RankSeries& ranks, const std::vecto
     for (const auto& [rank, of_rank] : ranks) {
         const RunSeries& series = of_rank.back();
         if (series.run.attempt != attempt || series.steps.empty()) continue;
-        const std::int64_t last = *std::max_element(series.steps.begin(), series.steps.end());
+        const std::int64_t last = series.steps.back();
         if (missing_after(last) < std::max(least_steps, steps.size() / least_part)) continue;
         if (steps.back() - last <= flushed_steps) continue;
         end.ranks.push_back(rank);

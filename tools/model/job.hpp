@@ -17,26 +17,10 @@
 #include "model/phase_series.hpp"
 #include "read/coverage.hpp"
 #include "read/filter.hpp"
-#include "read/inputs.hpp"
 #include "read/loss.hpp"
-#include "read/open_spans.hpp"
-#include "read/read_all.hpp"
 #include "read/run_choice.hpp"
 
 namespace cep::tool {
-
-struct LoadOptions {
-    static constexpr std::uint64_t default_max_samples = 16'000'000;  // 512 MB at most; see SampleBudget for more
-
-    Filter filter;
-    RunChoice run;
-    AttemptChoice attempt;
-    std::uint64_t max_samples = default_max_samples;
-    ReadOptions reading;
-    bool numbers_collectives = true;
-    bool keeps_messages = false;  // of communication: channels and bytes
-    bool only_comm = false;       // of spans
-};
 
 /// One start of the trainer, over all ranks that took part.
 struct JobRun {
@@ -74,9 +58,6 @@ struct Job {
     StepChoice choice;                  // of steps with samples, where there are more than max_samples
     bool repeats_unresolved = false;    // of these, steps of several attempts count several times
 };
-
-/// Reads one run of the inputs. Throws what read_run() throws.
-[[nodiscard]] Job load(const InputSet& inputs, const LoadOptions& options);
 
 /// load() does this.
 void number_collectives(Job& job, std::size_t threads);

@@ -11,7 +11,6 @@
 #include "base/number_ranges.hpp"
 #include "model/phase_series.hpp"
 #include "read/coverage.hpp"
-#include "read/open_spans.hpp"
 
 namespace cep::tool {
 

@@ -138,7 +138,7 @@ StepReader::StepReader(const JobRows& rows, std::uint32_t first_step) : rows_(ro
     for (const JobRows::SpansOfRank& rank : rows.spans_) {
         std::vector<NamedWalk>& parts = parts_.emplace_back();
         auto name = rank.names.begin();
-        rank.spans.for_each_part(std::nullopt, first_step, [&](std::uint32_t, const PartWalk& walk) {
+        rank.spans.for_each_phase(std::nullopt, first_step, [&](std::uint32_t, const PhaseWalk& walk) {
             if (*name != JobRows::other_name && !walk.series().samples.empty()) parts.push_back({*name, walk});
             ++name;
         });
@@ -174,7 +174,7 @@ void StepReader::read_part(NamedWalk& part, StepRows& step, RankRows& of_rank) c
     const std::uint16_t name = part.name;
     const bool is_step = name == JobRows::step_name;
     const std::size_t first = step.rows.size();
-    PartWalk& walk = part.walk;
+    PhaseWalk& walk = part.walk;
     for (walk.advance_to_step(step.step); walk.is_in_step(step.step); walk.advance()) {
         const Sample& sample = walk.sample();
         if (!sample.has_start()) continue;
@@ -209,7 +209,7 @@ void JobRows::renumber(const NumberOf& number_of) const {
     std::vector<PlacedRow> rows;  // of a phase in a step
     for (std::uint32_t rank = 0; rank < spans_.size(); ++rank) {
         auto name_of_part = spans_[rank].names.begin();
-        spans_[rank].spans.for_each_part(std::nullopt, 0, [&](std::uint32_t, PartWalk walk) {
+        spans_[rank].spans.for_each_phase(std::nullopt, 0, [&](std::uint32_t, PhaseWalk walk) {
             const std::uint16_t name = *name_of_part++;
             if (name == other_name || name == step_name || !names_[name].is_comm()) return;
             for (std::uint32_t step = 0; step < steps_.size(); ++step) {

@@ -137,7 +137,7 @@ class StepReader {
   private:
     struct NamedWalk {
         std::uint16_t name;
-        PartWalk walk;
+        PhaseWalk walk;
     };
 
     void read_part(NamedWalk& part, StepRows& step, RankRows& of_rank) const;

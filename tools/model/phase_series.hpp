@@ -7,20 +7,15 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include "base/same_text.hpp"
-#include "model/comm_series.hpp"
-#include "model/sample_budget.hpp"
 #include "model/sample_list.hpp"
+#include "model/step_choice.hpp"
 #include "model/step_numbers.hpp"
-#include "read/row.hpp"
+#include "read/run_info.hpp"
 #include "stats/interval_set.hpp"
 
 namespace cep::tool {
@@ -43,17 +38,50 @@ struct Totals {
     void merge(const Totals& other);
 };
 
+/// Spans of communication, in samples or not.
+struct CommTotals {
+    std::uint64_t spans = 0;
+    std::uint64_t spans_without_bytes = 0;
+    double total_ms = 0;
+
+    void add(double duration_ms, std::int64_t bytes) {
+        ++spans;
+        spans_without_bytes += bytes <= 0;
+        total_ms += duration_ms;
+    }
+    void merge(const CommTotals& other) {
+        spans += other.spans;
+        spans_without_bytes += other.spans_without_bytes;
+        total_ms += other.total_ms;
+    }
+};
+
+/// What a span of communication sends.
+struct CommMessage {
+    std::uint32_t channel = 0;  // index into RunSeries::channels, or CommChannel::none
+    std::int64_t bytes = 0;     // 0 where the row does not say
+};
+
+/// The spans of one phase in one process group.
+struct CommChannel {
+    static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+    std::uint32_t phase = 0;  // index into RunSeries::phases
+    std::string group;        // its full_group_name(); "" where the rows name none
+    CommTotals totals{};
+};
+
 struct PhaseSeries {
     std::string name;
     schema::Kind kind = schema::Kind::other;
     Clock clock = Clock::none;
-    SampleList samples;                 // of the steps that are kept
+    SampleList samples;                 // of the steps that are kept, step by step
     std::vector<CommMessage> messages;  // of these, if the job keeps messages; of communication
     Totals of_all_steps;                // of nothing where all steps are kept
     bool may_repeat = false;            // its steps went back, or a row looked like the one before it
     bool is_counted = false;            // of communication: some row says no number of its own
-    bool may_share_name = false;        // of communication: in some row no place of the rank says which group it is
-    bool blocks = false;                // of communication: the work that it is inside of waits, see blocking_comm.hpp
+    bool may_share_name = false;  // of communication: in some row no coordinate of the rank says which group it is
+    bool blocks = false;          // of communication: the work that it is inside of waits, see blocking_comm.hpp
 
     [[nodiscard]] bool has_all_steps() const { return of_all_steps.count == 0; }
     /// Leaves some samples, and returns how many are gone. Asks once for each, in their order.
@@ -99,108 +127,28 @@ struct CounterSeries {
     }
 };
 
-/// The phases of one rank in one run, from one file.
+/// The phases of one rank in one run, from one file. A SeriesBuilder makes it.
 struct RunSeries {
     RunInfo run;
     bool has_run = false;  // false: rows before any run row; run.attempt is then 1
-    StepNumbers steps;
+    StepNumbers steps;     // ascending
     std::vector<PhaseSeries> phases;
     StatsRow stats;
     bool has_stats = false;
     std::vector<bool> is_superseded;            // by index of its steps: a later attempt did it again; empty if none
     Interval superseded{INT64_MAX, INT64_MIN};  // of the spans of these; empty for none
     std::optional<StrideChange> stride;         // from the user's to that of the last change
-    std::vector<CounterSeries> counters;        // sealed: by name
-    std::shared_ptr<CommSeries> comm;           // of all copies; sealed: nothing, unless messages are kept
+    std::vector<CounterSeries> counters;        // by name
+    std::vector<CommChannel> channels;          // if the job keeps messages: as many as there is room for
+    CommTotals beyond_channels;                 // of spans for whose channels there is none
 
-    void add(const Row& row, SampleMeter& meter);
-    /// Whether the row's channel is there, or there is room for it. Else it is counted, and is not to be added.
-    [[nodiscard]] bool admits_channel(const Row& row, SampleBudget& budget);
-    void add_counter(const Row& row);
-    void add_stride_change(const StrideChange& change);
     /// Leaves the samples of the steps that are kept, once all of them are counted in the totals.
     void thin(StepChoice choice);
-    /// The tally of its steps. Before seal().
-    [[nodiscard]] StepTally step_tally() const;
-    /// No rows follow: gives back what only add() needs.
-    void seal();
     /// nullptr for a phase that it does not have.
     [[nodiscard]] PhaseSeries* find(std::string_view name);
-
-  private:
-    struct NextPhases {
-        std::uint32_t first;  // the last one
-        std::uint32_t other;  // the last one before it that was another
-    };
-
-    PhaseSeries& phase_of(const Row& row);
-    CommMessage add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample);
-    std::uint32_t find_next_phase(const Row& row);
-    std::uint32_t find_phase(const Row& row);
-    std::uint32_t find_known_phase(std::string_view name);
-    std::uint32_t index_of_step(std::int64_t step);
-    void enter_step(std::int64_t step);
-    std::uint32_t find_step(std::int64_t step);
-    [[nodiscard]] bool may_repeat(const SampleList& before, const Sample& next) const;
-
-    std::unordered_map<std::string, std::uint32_t> phase_indices_;  // of phases, if they are many, the first ones
-    std::vector<NextPhases> next_phases_;                           // by phase: what came behind it
-    std::uint32_t last_phase_ = 0;
-    std::unordered_map<std::int64_t, std::uint32_t> step_indices_;  // empty as long as steps ascend
-    std::uint32_t last_step_ = 0;
-    std::uint32_t last_step_span_ = UINT32_MAX;  // the step whose step span was seen last
-    bool steps_ascend_ = true;
-    unsigned halvings_of_step_ = 0;           // of last_step_
-    std::vector<std::uint32_t> step_counts_;  // by halvings_of() the steps; as long as needed
-    std::unordered_map<std::string, std::size_t> counter_indices_;
-    std::size_t next_counter_ = 0;  // the one that is expected
 };
 
 /// By rank: one series for each of its runs and files.
 using RankSeries = std::map<std::int64_t, std::vector<RunSeries>>;
-
-// Here and not in the source, as it is called for every row.
-inline void RunSeries::add(const Row& row, SampleMeter& meter) {
-    PhaseSeries& phase = phase_of(row);
-    Sample sample{row.duration_ms,
-                  row.start_ns.value_or(Sample::no_start),
-                  row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
-                  0,
-                  index_of_step(*row.step),
-                  Sample::place_of(row, last_step_ == last_step_span_)};
-    if (row.kind == schema::Kind::step) last_step_span_ = last_step_;
-    const bool is_comm = phase.kind == schema::Kind::comm;
-    const CommMessage message = is_comm ? add_comm(row, phase, meter.budget(), sample) : CommMessage();
-    if (!meter.choice().keeps_all()) [[unlikely]] {
-        phase.of_all_steps.add(sample);
-        if (halvings_of_step_ < meter.choice().halvings()) return;
-    }
-    meter.count(halvings_of_step_);
-    phase.may_repeat |= !phase.samples.empty() && may_repeat(phase.samples, sample);
-    phase.samples.push_back(sample);
-    if (is_comm && comm->keeps_messages()) phase.messages.push_back(message);
-}
-
-// The phases of a step come in the same order in every step.
-inline PhaseSeries& RunSeries::phase_of(const Row& row) {
-    const bool as_expected = !phases.empty() && same_text(phases[next_phases_[last_phase_].first].name, row.name);
-    last_phase_ = as_expected ? next_phases_[last_phase_].first : find_next_phase(row);
-    PhaseSeries& phase = phases[last_phase_];
-    phase.clock = combine(phase.clock, row.clock);
-    return phase;
-}
-
-inline std::uint32_t RunSeries::index_of_step(std::int64_t step) {
-    if (steps.empty() || steps[last_step_] != step) enter_step(step);
-    return last_step_;
-}
-
-inline bool RunSeries::may_repeat(const SampleList& before, const Sample& next) const {
-    const Sample& last = before.back();
-    if (last.step_index != next.step_index)
-        return steps_ascend_ ? next.step_index < last.step_index : steps[next.step_index] < steps[last.step_index];
-    if (!has_run || !next.has_start()) return false;
-    return last.start_ns == next.start_ns && last.place == next.place;
-}
 
 }  // namespace cep::tool

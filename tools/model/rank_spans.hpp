@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rank spans: the spans of one rank, which its series hold phase by phase, step by step. Steps are places in a table of
-// steps, which ascends and is the same for all ranks; spans of steps that are not in it are left out.
+// Rank spans: the spans of one rank, which its series hold phase by phase, step by step. Steps are indices into a table
+// of steps, which ascends and is the same for all ranks; spans of steps that are not in it are left out.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -55,56 +56,45 @@ struct RankPhases {
 enum class Attempts : std::uint8_t { all, last };
 
 /// Where the steps of a series are in the table. Ranks usually have the same.
-struct StepPlaces {
-    StepPlaces(const RunSeries& series, const std::vector<std::int64_t>& table_steps, Attempts attempts);
+struct StepPositions {
+    StepPositions(const RunSeries& series, const std::vector<std::int64_t>& table_steps, Attempts attempts);
 
     const RunSeries* series;
-    bool ascend;
-    /// By index of the step in its series: twice the place of the first step of the table that is not before it, plus 1
+    /// By index of the step in its series: twice the index of the first step of the table that is not before it, plus 1
     /// if it is the step and counts.
     std::vector<std::uint32_t> of_step;
 };
 
-/// Goes through the samples of one phase of one series in the order of their steps.
-class PartWalk {
+/// Goes through the samples of one phase of one series, step by step.
+class PhaseWalk {
   public:
-    /// From the first one in `first_step` of the table on. `in_order`: the samples' indices, if they are not in that
-    /// order.
-    PartWalk(const PhaseSeries& series, const std::vector<std::size_t>& in_order, const StepPlaces& places,
-             std::uint32_t first_step);
+    /// From the first sample in `first_step` of the table on.
+    PhaseWalk(const PhaseSeries& series, const StepPositions& positions, std::uint32_t first_step);
 
     [[nodiscard]] const PhaseSeries& series() const { return *series_; }
-    /// See StepPlaces; of the end more than that of any step.
-    [[nodiscard]] std::uint32_t place() const { return place_; }
-    [[nodiscard]] const Sample& sample() const { return *sample_; }
-    void advance() {
-        ++next_;
-        if (++sample_ < chunk_end_) [[likely]] {
-            place_ = places_[sample_->step_index];
-        } else {
-            enter();
-        }
-    }
-    [[nodiscard]] bool is_in_step(std::uint32_t step) const { return place_ == 2 * step + 1; }
+    /// See StepPositions; of the end more than that of any step.
+    [[nodiscard]] std::uint32_t position() const { return position_; }
+    [[nodiscard]] const Sample& sample() const { return *next_; }
+    void advance() { find_position(next_.advance()); }
+    [[nodiscard]] bool is_in_step(std::uint32_t step) const { return position_ == 2 * step + 1; }
     /// To the first one in this step of the table or behind it.
     void advance_to_step(std::uint32_t step) {
         constexpr int near = 4;  // so many are looked at as fast
-        for (int i = 0; i < near && place_ < 2 * step + 1; ++i) advance();
-        if (place_ < 2 * step + 1) [[unlikely]]
+        for (int i = 0; i < near && position_ < 2 * step + 1; ++i) advance();
+        if (position_ < 2 * step + 1) [[unlikely]]
             search_step(step);
     }
 
   private:
-    void enter();
+    void find_position(bool has_sample) {
+        position_ = has_sample ? positions_[(*next_).step_index] : std::numeric_limits<std::uint32_t>::max();
+    }
     void search_step(std::uint32_t step);
 
     const PhaseSeries* series_;
-    const std::size_t* in_order_;  // nullptr where samples are in order as they are
-    const std::uint32_t* places_;
-    std::size_t next_ = 0;  // how many come before, in order
-    std::uint32_t place_ = 0;
-    const Sample* sample_ = nullptr;
-    const Sample* chunk_end_ = nullptr;  // behind the last one that follows in memory and in order
+    const std::uint32_t* positions_;  // by step of the series
+    SampleList::const_iterator next_;
+    std::uint32_t position_ = 0;
 };
 
 /// The spans of one rank.
@@ -116,27 +106,19 @@ class RankSpans {
 
     [[nodiscard]] const std::vector<RankPhase>& phases() const { return phases_->all; }
     [[nodiscard]] bool shares_phases_with(const RankSpans& other) const { return phases_ == other.phases_; }
-    /// Calls `use(phase, walk)` for each part, or those of a kind.
+    /// Calls `use(phase, walk)` for each phase of each series, or those of a kind.
     template <typename Use>
-    void for_each_part(std::optional<schema::Kind> kind, std::uint32_t first_step, Use use) const {
+    void for_each_phase(std::optional<schema::Kind> kind, std::uint32_t first_step, Use use) const {
         for (std::size_t i = 0; i < all_series_->size(); ++i)
             for (std::size_t j = 0; j < (*all_series_)[i].phases.size(); ++j)
                 if (!kind || (*all_series_)[i].phases[j].kind == kind)
-                    use(phases_->of_series[i][j], walk(i, j, first_step));
+                    use(phases_->of_series[i][j], PhaseWalk((*all_series_)[i].phases[j], *positions_[i], first_step));
     }
 
   private:
-    [[nodiscard]] PartWalk walk(std::size_t series, std::size_t phase, std::uint32_t first_step) const {
-        static const std::vector<std::size_t> as_they_are;
-        return {(*all_series_)[series].phases[phase], in_order_.empty() ? as_they_are : in_order_[series][phase],
-                *places_[series], first_step};
-    }
-    void sort_disordered();
-
     const std::vector<RunSeries>* all_series_;
     std::shared_ptr<const RankPhases> phases_;
-    std::vector<std::shared_ptr<const StepPlaces>> places_;        // by series
-    std::vector<std::vector<std::vector<std::size_t>>> in_order_;  // by series and phase; empty if none needs it
+    std::vector<std::shared_ptr<const StepPositions>> positions_;  // by series
 };
 
 /// Goes through some steps of one rank after the other. One a thread.
@@ -149,19 +131,19 @@ class StepWalk {
     [[nodiscard]] std::span<const StepSpan> next();
 
   private:
-    struct Part {
+    struct Walk {
         std::uint32_t phase;
-        PartWalk walk;
+        PhaseWalk walk;
     };
 
-    static constexpr std::size_t few_parts = 64;  // so few are looked through in each step
+    static constexpr std::size_t few_walks = 64;  // so few are looked through in each step
 
-    void push_next(std::uint32_t part);
+    void push_next(std::uint32_t index);
     [[nodiscard]] std::span<const StepSpan> next_of_many();
 
     const StepRange range_;
-    std::vector<Part> parts_;
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> next_parts_;  // of many: a heap of next places and indices
+    std::vector<Walk> walks_;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> next_walks_;  // of many: a heap of next positions and indices
     std::vector<StepSpan> spans_;
 };
 

@@ -16,7 +16,7 @@ namespace {
 struct SampleKey {
     std::int64_t step;
     std::int64_t start_ns;
-    std::uint32_t place;
+    std::uint32_t attributes;
     double duration_ms;
 
     friend bool operator==(const SampleKey&, const SampleKey&) = default;
@@ -25,8 +25,8 @@ struct SampleKey {
 struct SampleKeyHash {
     std::size_t operator()(const SampleKey& key) const {
         constexpr std::size_t odd = 0x9e3779b97f4a7c15U;
-        const std::size_t place = std::hash<std::int64_t>{}(key.step) * odd ^ key.place;
-        return (place * odd ^ std::hash<std::int64_t>{}(key.start_ns)) * odd ^ std::hash<double>{}(key.duration_ms);
+        const std::size_t of_step = std::hash<std::int64_t>{}(key.step) * odd ^ key.attributes;
+        return (of_step * odd ^ std::hash<std::int64_t>{}(key.start_ns)) * odd ^ std::hash<double>{}(key.duration_ms);
     }
 };
 
@@ -72,7 +72,8 @@ void remove_duplicates(const std::vector<RunSeries*>& same_run, const std::strin
         counts.duplicate_rows += remove_samples(*phase, [&](const Sample& sample) {
             // Without a start time, rows of one phase and step look alike.
             if (!sample.has_start()) return false;
-            const SampleKey key{series->steps[sample.step_index], sample.start_ns, sample.place, sample.duration_ms};
+            const SampleKey key{series->steps[sample.step_index], sample.start_ns, sample.attributes,
+                                sample.duration_ms};
             return !seen.insert(key).second;
         });
         counts.unresolved |= same_run.size() > 1 && !phase->has_all_steps();

@@ -61,10 +61,25 @@ class SampleList {
 class SampleList::const_iterator {
   public:
     [[nodiscard]] const Sample& operator*() const { return *at_; }
+    /// False at the end.
+    bool advance() {
+        if (++at_ != end_) [[likely]]
+            return true;
+        enter(number_ + 1);
+        return at_ != end_;
+    }
     const_iterator& operator++() {
-        if (++at_ == end_) [[unlikely]]
-            enter(number_ + 1);
+        advance();
         return *this;
+    }
+    /// Its sample is the i-th of the list.
+    void seek(std::size_t i) {
+        enter(i / chunk_samples);
+        if (at_ != end_) at_ += i % chunk_samples;
+    }
+    /// That i, before the end.
+    [[nodiscard]] std::size_t index() const {
+        return number_ * chunk_samples + static_cast<std::size_t>(at_ - list_->chunk(number_).data());
     }
     [[nodiscard]] friend bool operator==(const const_iterator& i, std::default_sentinel_t) { return i.at_ == i.end_; }
 

@@ -313,8 +313,7 @@ void name_groups(const GroupRules& rules, const JobRows& rows, RankSeries& ranks
         if (rows.names()[name].is_comm()) coordinates[rows.names()[name].name] = rules.coordinates_of(name);
     for (auto& [rank, all_series] : ranks)
         for (RunSeries& series : all_series) {
-            if (series.comm == nullptr) continue;
-            for (CommChannel& channel : series.comm->channels()) {
+            for (CommChannel& channel : series.channels) {
                 const unsigned set = coordinates[series.phases[channel.phase].name];
                 const RankPlace place = rank_place_of(series.run);
                 for (std::size_t i = 0; i < place.size(); ++i)

@@ -15,6 +15,8 @@
 #include "base/say.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "read/file_report.hpp"
+#include "read/inputs.hpp"
 
 namespace cep::tool {
 namespace {
@@ -69,6 +71,12 @@ void InputCounts::add(const FileReport& report) {
     }
     ++unreadable_files;
     unreadable.push_back(report.unreadable);
+}
+
+void CoverageCollector::take(const Row& row) {
+    if (row.type == RowType::run) saw_run(*row.run);
+    if (row.rank != last_rank_) seen.insert(*row.rank);
+    last_rank_ = row.rank;
 }
 
 void CoverageCollector::saw_run(const RunInfo& run) {

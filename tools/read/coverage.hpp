@@ -9,11 +9,14 @@
 #include <vector>
 
 #include "base/number_ranges.hpp"
-#include "read/file_reader.hpp"
 #include "read/filter.hpp"
-#include "read/inputs.hpp"
+#include "read/run_info.hpp"
 
 namespace cep::tool {
+
+struct FileReport;
+struct InputSet;
+struct Row;
 
 /// A piece of damage for people to look at.
 struct LocatedDamage {
@@ -80,11 +83,7 @@ struct CoverageCollector {
     std::int64_t world_size = 0;
 
     /// Takes a row that has a rank.
-    void take(const Row& row) {
-        if (row.type == RowType::run) saw_run(*row.run);
-        if (row.rank != last_rank_) seen.insert(*row.rank);
-        last_rank_ = row.rank;
-    }
+    void take(const Row& row);
     void saw_run(const RunInfo& run);
     void merge(const CoverageCollector& other);
     /// Ranks that the filter leaves out are neither expected nor missing.

@@ -6,6 +6,7 @@
 
 #include "base/failure.hpp"
 #include "base/text.hpp"
+#include "read/row.hpp"
 
 namespace cep::tool {
 namespace {

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "base/number_ranges.hpp"
-#include "read/row.hpp"
 
 namespace cep::tool {
+
+struct Row;
 
 class Filter {
   public:

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "read/row.hpp"
+#include "read/run_info.hpp"
 
 namespace cep::tool {
 

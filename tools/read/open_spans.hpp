@@ -14,16 +14,6 @@
 
 namespace cep::tool {
 
-struct OpenSpan {
-    std::string name;
-    std::int64_t rank = 0;
-    std::int64_t step = 0;
-    std::int64_t attempt = 1;
-    std::optional<std::int64_t> start_ns;
-    double elapsed_ms = 0;
-    std::uint64_t line = 0;
-};
-
 /// The open spans of one file. A span row ends the open span that it completes.
 class OpenSpans {
   public:

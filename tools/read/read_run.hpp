@@ -7,15 +7,40 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "read/read_all.hpp"
 #include "read/run_choice.hpp"
+#include "read/start_notes.hpp"
 
 namespace cep::tool {
 
 namespace detail {
+
+/// The rows of the run in one file.
+class RunGate {
+  public:
+    RunGate(const RunSelection& selection, std::size_t file) : selection_(selection), file_(file) {}
+
+    [[nodiscard]] bool admits(const Row& row) {
+        if (!row.rank) return true;
+        if (settled_ && row.type != RowType::run && row.rank == last_rank_) return last_admitted_;
+        const int run = tracker_.observe(row).run;
+        settled_ = row.type != RowType::run && tracker_.is_settled();
+        last_rank_ = row.rank;
+        return last_admitted_ = selection_.has(file_, *row.rank, run);
+    }
+
+  private:
+    const RunSelection& selection_;
+    std::size_t file_;
+    RunTracker tracker_;
+    std::optional<std::int64_t> last_rank_;
+    bool settled_ = false;  // all rows of the rank belong to one run until the next run row
+    bool last_admitted_ = false;
+};
 
 /// Passes all rows on, and notes the starts of the trainer.
 template <typename Sink>

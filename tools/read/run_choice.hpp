@@ -13,8 +13,6 @@
 #include <vector>
 
 #include "read/coverage.hpp"
-#include "read/inputs.hpp"
-#include "read/run_tracker.hpp"
 
 namespace cep::tool {
 
@@ -31,7 +29,7 @@ struct RunChoice {
 struct TrainerStart {
     std::size_t file = 0;
     std::int64_t rank = 0;
-    int index = RunTracker::no_run;  // in the file; no_run: rows before any run row
+    int index = -1;  // in the file; of rows before any run row −1
     std::string run_id;
     bool is_of_launcher = false;  // the library made the id of the process that started the trainer
     bool in_turn = false;         // with another start, as if two processes wrote the file at a time
@@ -39,44 +37,10 @@ struct TrainerStart {
     std::optional<std::int64_t> start_ns;  // without a run row, of the first row
     std::optional<std::int64_t> first_step;
 
-    [[nodiscard]] bool has_run_row() const { return index != RunTracker::no_run; }
+    [[nodiscard]] bool has_run_row() const { return index >= 0; }
 };
 
-/// Notes the starts in one file while it is read.
-class StartNotes {
-  public:
-    void take(const Row& row) {
-        if (has_too_many_ || !row.rank || (row.type != RowType::run && is_noted(*row.rank))) return;
-        note(row);
-    }
-    /// Once, after the last row.
-    [[nodiscard]] std::vector<TrainerStart> finish();
-    /// More than max_starts of one rank: none are kept.
-    [[nodiscard]] bool has_too_many() const { return has_too_many_; }
-
-    static constexpr std::size_t max_starts = std::size_t{1} << 16;  // of one rank
-
-  private:
-    struct RankStarts {
-        std::vector<TrainerStart> starts;    // by index
-        std::optional<TrainerStart> before;  // any run row
-        std::size_t without_step = 0;        // of starts
-        bool in_turn = false;                // a start goes on behind a later one
-    };
-
-    [[nodiscard]] bool is_noted(std::int64_t rank) const {
-        return rank >= 0 && static_cast<std::uint64_t>(rank) < noted_.size() && noted_[static_cast<std::size_t>(rank)];
-    }
-    void note(const Row& row);
-    void note_run(const RunInfo& run, const RunTracker::Place& place, RankStarts& rank);
-    static void note_step(const Row& row, int run, RankStarts& rank);
-    void set_noted(std::int64_t rank, bool is_noted);
-
-    RunTracker tracker_;
-    std::unordered_map<std::int64_t, RankStarts> ranks_;
-    std::vector<bool> noted_;  // by rank: nothing is missing until the next run row
-    bool has_too_many_ = false;
-};
+class StartNotes;
 
 /// The run that a command is about. The first reading of the inputs finds it; further readings keep to it.
 class RunSelection {
@@ -121,29 +85,6 @@ class RunSelection {
     std::string name_;
     bool is_settled_ = false;
     bool has_too_many_ = false;
-};
-
-/// The rows of the run in one file.
-class RunGate {
-  public:
-    RunGate(const RunSelection& selection, std::size_t file) : selection_(selection), file_(file) {}
-
-    [[nodiscard]] bool admits(const Row& row) {
-        if (!row.rank) return true;
-        if (settled_ && row.type != RowType::run && row.rank == last_rank_) return last_admitted_;
-        const int run = tracker_.observe(row).run;
-        settled_ = row.type != RowType::run && tracker_.is_settled();
-        last_rank_ = row.rank;
-        return last_admitted_ = selection_.has(file_, *row.rank, run);
-    }
-
-  private:
-    const RunSelection& selection_;
-    std::size_t file_;
-    RunTracker tracker_;
-    std::optional<std::int64_t> last_rank_;
-    bool settled_ = false;  // all rows of the rank belong to one run until the next run row
-    bool last_admitted_ = false;
 };
 
 }  // namespace cep::tool

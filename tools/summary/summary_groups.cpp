@@ -6,7 +6,6 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <queue>
 #include <span>
 #include <string_view>
@@ -70,19 +69,13 @@ std::vector<Group> group_by_host(const RankSeries& ranks) {
 class WindowCursor {
   public:
     WindowCursor(SeriesOfRank of, const PhaseSeries& phase, std::int64_t window_steps)
-        : of_(of), phase_(&phase), window_steps_(window_steps) {
-        std::vector<std::int64_t> windows;
-        for (const Sample& sample : phase.samples) windows.push_back(window_at(sample));
-        if (std::is_sorted(windows.begin(), windows.end())) return;
-        in_order_.resize(windows.size());
-        std::iota(in_order_.begin(), in_order_.end(), 0U);
-        std::stable_sort(in_order_.begin(), in_order_.end(),
-                         [&windows](std::uint32_t a, std::uint32_t b) { return windows[a] < windows[b]; });
-    }
+        : of_(of), phase_(&phase), window_steps_(window_steps) {}
 
     [[nodiscard]] SeriesOfRank of() const { return of_; }
     [[nodiscard]] bool at_end() const { return at_ == phase_->samples.size(); }
-    [[nodiscard]] std::int64_t window() const { return window_at(sample()); }
+    [[nodiscard]] std::int64_t window() const {
+        return window_of(of_.series->steps[phase_->samples[at_].step_index], window_steps_);
+    }
     /// Copies the spans of the window, and goes to the next one.
     std::size_t copy_to(RunSeries& part) {
         const std::int64_t window = this->window();
@@ -91,7 +84,7 @@ class WindowCursor {
         copy.kind = phase_->kind;
         copy.clock = phase_->clock;
         for (; !at_end() && this->window() == window; ++at_) {
-            Sample copied = sample();
+            Sample copied = phase_->samples[at_];
             const std::int64_t step = of_.series->steps[copied.step_index];
             if (part.steps.empty() || part.steps.back() != step) part.steps.push_back(step);
             copied.step_index = static_cast<std::uint32_t>(part.steps.size() - 1);
@@ -102,15 +95,9 @@ class WindowCursor {
     }
 
   private:
-    [[nodiscard]] Sample sample() const { return phase_->samples[in_order_.empty() ? at_ : in_order_[at_]]; }
-    [[nodiscard]] std::int64_t window_at(const Sample& sample) const {
-        return window_of(of_.series->steps[sample.step_index], window_steps_);
-    }
-
     SeriesOfRank of_;
     const PhaseSeries* phase_;
     std::int64_t window_steps_;
-    std::vector<std::uint32_t> in_order_;  // empty where the spans are in that order as they are
     std::size_t at_ = 0;
 };
 

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "model/series_builder.hpp"
 #include "rows.hpp"
 
 namespace cep::tool {
@@ -22,10 +24,11 @@ class CollectiveJob {
                             R"(,"rank":)" + std::to_string(rank) + R"(,"duration_ms":)" + std::to_string(duration_ms) +
                             more + "}");
         ASSERT_NE(row.get(), nullptr) << row.why();
-        if (ranks_[rank].empty()) ranks_[rank].emplace_back();
-        ranks_[rank].front().add(*row, meter_);
+        builders_[rank].add(*row, meter_);
     }
+    /// Once.
     Collectives number(std::size_t threads = 1) {
+        for (auto& [rank, builder] : builders_) ranks_[rank].push_back(builder.finish());
         std::vector<std::int64_t> steps(many_steps);
         std::iota(steps.begin(), steps.end(), 0);
         return number_collectives(ranks_, steps, threads);
@@ -39,6 +42,7 @@ class CollectiveJob {
 
   private:
     SampleMeter meter_{std::make_shared<SampleBudget>(1'000'000)};
+    std::map<std::int64_t, SeriesBuilder> builders_;  // by rank
     RankSeries ranks_;
 };
 
@@ -95,8 +99,8 @@ TEST(Collectives, AreThoseOfOneStepWhateverTheOrderOfTheSteps) {
     for (const int step : {1, 2, 3}) job.add(0, step, "all_reduce", step);
     for (const int step : {3, 1, 2}) job.add(1, step, "all_reduce", step);
     EXPECT_EQ(job.number().size(), 4U);
-    const std::vector<std::uint32_t> of_first = job.numbers(0, "all_reduce");
-    EXPECT_EQ(job.numbers(1, "all_reduce"), (std::vector<std::uint32_t>{of_first[2], of_first[0], of_first[1]}));
+    EXPECT_EQ(job.numbers(0, "all_reduce"), (std::vector<std::uint32_t>{1, 2, 3}));
+    EXPECT_EQ(job.numbers(1, "all_reduce"), (std::vector<std::uint32_t>{1, 2, 3}));
 }
 
 }  // namespace

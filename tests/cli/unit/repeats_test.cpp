@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "model/series_builder.hpp"
 #include "rows.hpp"
 
 namespace cep::tool {
@@ -12,13 +13,14 @@ namespace {
 
 RunSeries series_of(int attempt, std::initializer_list<int> steps, bool has_run = true) {
     SampleMeter meter(std::make_shared<SampleBudget>(1000));
-    RunSeries series;
+    SeriesBuilder builder;
+    RunSeries& series = builder.series();
     series.has_run = has_run;
     series.run.run_id = has_run ? "a" : "";
     series.run.attempt = attempt;
     series.run.start_unix_ns = attempt * 1000;
-    for (const int step : steps) series.add(*ParsedRow(span_json(0, step, attempt * 1000 + step)), meter);
-    return series;
+    for (const int step : steps) builder.add(*ParsedRow(span_json(0, step, attempt * 1000 + step)), meter);
+    return builder.finish();
 }
 
 std::vector<std::int64_t> steps_left(RunSeries& series) {

@@ -40,7 +40,7 @@ SampleList list_of(std::size_t size) {
 
 bool are_same(const Sample& a, const Sample& b) {
     return a.duration_ms == b.duration_ms && a.start_ns == b.start_ns && a.lag_ms == b.lag_ms &&
-           a.collective == b.collective && a.step_index == b.step_index && a.place == b.place;
+           a.collective == b.collective && a.step_index == b.step_index && a.attributes == b.attributes;
 }
 
 /// By each way to read it.
