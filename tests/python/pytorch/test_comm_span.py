@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the span of an asynchronous collective of CUDA tensors begins and ends, with stand-ins for streams."""
 
-import contextlib
 import gc
 import weakref
 
@@ -29,8 +28,8 @@ class Stream:
 
     are_idle = False
 
-    def __init__(self, log, number):
-        self.log = log
+    def __init__(self, log, number, device=0):
+        self.log, self.device = log, device
         self.cuda_stream = number
 
     def query(self):
@@ -100,7 +99,7 @@ class Log(list):
     def __init__(self):
         super().__init__()
         self.made = 0
-        self.current = [7]
+        self.current, self.device = [7], 0
 
 
 @pytest.fixture
@@ -109,21 +108,23 @@ def log(monkeypatch):
 
     def make(device):
         log.made += 1
-        return Stream(log, 100 + log.made)
+        return Stream(log, 100 + log.made, device)
 
-    @contextlib.contextmanager
     def use(stream):
-        log.current = [stream.cuda_stream]
-        yield
-        log.current = [7]
+        log.current, log.device = [stream.cuda_stream], stream.device
+
+    def use_device(device):
+        log.device = device
 
     monkeypatch.setattr(torch.cuda, "Stream", make)
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.distributed, "Work", Work)
     monkeypatch.setattr(Stream, "are_idle", False)
-    monkeypatch.setattr(torch.cuda, "stream", use)
+    monkeypatch.setattr(torch.cuda, "set_stream", use)
+    monkeypatch.setattr(torch.cuda, "set_device", use_device)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: log.device)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream(log, log.current[0]))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream(log, log.current[0], device))
     return log
 
 
@@ -220,6 +221,7 @@ def test_a_group_has_one_stream_on_a_device(profiler, log):
     for what, device in ((WHAT, 0), (WHAT, 0), (other, 0), (WHAT, 1)):
         AsyncSpan(profiler, streams, what, device).end_with(Future(log))
     assert log.made == 3
+    assert (log.current, log.device) == ([7], 0)  # as before
 
 
 def test_a_result_that_is_not_there_yet_is_not_waited_for_on_the_host(files, profiler, log):

@@ -157,7 +157,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
     taken.impl("allreduce_", passes_on, "AutogradCPU")
     prof.step(1)
     with cep.torch.instrument(prof, refused, None):
-        assert not has_hook(refused) and prof.__dict__["_ddp_reductions"]._registration is None
+        assert not has_hook(refused) and not prof.__dict__["_ddp_reductions"]._is_registered
         refused(torch.ones(1, 4)).sum().backward()
     wait_for_ends(prof)
 assert cep.torch.hook_failures() == 0

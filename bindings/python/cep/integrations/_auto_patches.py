@@ -103,7 +103,7 @@ class CopyTimer:
 
     def _region(self, tensor: Any) -> Optional[Region]:
         try:
-            if is_compiling() or get_ident() != self._thread or tensor.device.type != "cpu":
+            if tensor.is_cuda or tensor.device.type != "cpu" or is_compiling() or get_ident() != self._thread:
                 return None
             return self._profiler.region("host_to_device", kind="data", bytes=tensor_bytes(tensor))
         except Exception:  # a tensor without a size

@@ -55,17 +55,18 @@ class SideStreams:
         self._lock = threading.Lock()
         self.wait_on_the_host = _waits_on_the_host()
 
-    def after_current(self, group: Group, device: int) -> Any:
-        """The group's stream, which waits for all work that the current stream has now."""
+    def after_current(self, group: Group, device: int) -> tuple[Any, Any]:
+        """The group's stream, which waits for all work that the current stream has now; and the current stream."""
+        current = torch.cuda.current_stream(device)
         with self._lock:
             known = self._streams.get((group.name, device))
             if known is None:
                 known = self._streams[group.name, device] = torch.cuda.Stream(device), torch.cuda.Event()
             stream, reached = known
             # One event is enough: a wait is for what the event recorded last before the wait was queued.
-            reached.record(torch.cuda.current_stream(device))
+            reached.record(current)
             stream.wait_event(reached)
-        return stream
+        return stream, current
 
 
 def future_of(work: Any) -> Optional[Future[Any]]:
@@ -134,8 +135,8 @@ class AsyncSpan(FutureCallback):
     def __init__(
         self, profiler: Profiler, streams: SideStreams, what: Description, device: Optional[int]
     ) -> None:
-        self._profiler, self._streams = profiler, streams
-        self._side = None if device is None else streams.after_current(what.group, device)
+        self._profiler, self._streams, self._device = profiler, streams, device
+        self._side, self._current = (None, None) if device is None else streams.after_current(what.group, device)
         self._on_nccl = what.group.on_device
         self._region = what.async_region(profiler) if device is None else what.region(profiler, self._side)
         self._future: Optional[Future[Any]] = None
@@ -154,7 +155,7 @@ class AsyncSpan(FutureCallback):
             return
         self._region._end(span, stream, error)
 
-    def end_with_works(self, works: Sequence[Any], tensors: list[Tensor]) -> None:
+    def end_with_works(self, works: Sequence[Any], tensors: Sequence[Tensor]) -> None:
         """Ends the span when all of the works that the call returned are done. Never waits for them on the host.
 
         The side stream waits for NCCL's Work itself, not for its future: that would record the stream on the result's
@@ -162,7 +163,7 @@ class AsyncSpan(FutureCallback):
 
         Args:
             works: Several for a batch of messages.
-            tensors: All that the call reads and writes.
+            tensors: All that the call reads and writes, but those that its caller keeps until it has waited.
         """
         if self._side is None or not self._on_nccl:
             self.end_with(future_of(works[0]))
@@ -171,8 +172,9 @@ class AsyncSpan(FutureCallback):
             self.fail(Unmeasured)
             return
         self._end_behind(works)
-        for work in works:
-            kept_tensors.keep(work, tensors, self._side)
+        if tensors:
+            for work in works:
+                kept_tensors.keep(work, tensors, self._side)
 
     def end_with(self, future: Optional[Future[Any]]) -> None:
         """Ends the span when the future's value is ready. Never waits for it on the host. For other backends than NCCL."""
@@ -206,10 +208,15 @@ class AsyncSpan(FutureCallback):
     def _end_behind(self, waited_for: Sequence[Any]) -> None:
         """Ends the span when the side stream has waited for all of them, which makes only that stream wait."""
         error: Optional[type[BaseException]] = None
+        device = torch.cuda.current_device()
+        torch.cuda.set_stream(self._side)  # which torch.cuda.stream() does in twice the time
         try:
-            with torch.cuda.stream(self._side):
-                for each in waited_for:
-                    each.wait()
+            for each in waited_for:
+                each.wait()
         except Exception as failure:  # the collective has failed; the trainer's own wait raises it
             error = type(failure)
+        finally:
+            torch.cuda.set_stream(self._current)
+            if device != self._device:
+                torch.cuda.set_device(device)
         self._end(error)

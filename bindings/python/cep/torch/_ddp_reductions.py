@@ -57,7 +57,9 @@ class DDPReductions:
         self._operator = _operator()
         self._groups: list[ProcessGroup] = []  # of the models, once for each
         self._keys: set[str] = set()  # of the models' devices
-        self._registration: Any = None
+        self._library: Any = torch.library.Library("c10d", "IMPL")
+        self._function = _weakly(self, self._operator)
+        self._is_registered = False
         self._running = 0  # calls of the function
         self._lock = threading.RLock()
 
@@ -65,10 +67,8 @@ class DDPReductions:
         """Times the all-reduces of a model's group, until the returned function is called."""
         profiler = self._recorder.profiler
         with self._lock:
-            self._unregister()
             self._keys.add(_KEYS[device])
-            self._register()  # raises now if it cannot
-            self._unregister()
+            self._check()
             if not self._groups:
                 step_listeners(profiler).add(self._on_step)
                 profiler._at_close.append(self._release_all)
@@ -94,34 +94,41 @@ class DDPReductions:
 
     def _on_step(self, step: int = 0, recorded: bool = False) -> bool:
         is_recording = bool(self._recorder.recording)
-        if is_recording is not (self._registration is not None):
+        if is_recording is not self._is_registered:
             try:
                 with self._lock:
                     self._register() if is_recording else self._unregister()
             except Exception as error:
                 note_failure(error)
-        return self._registration is not None and not is_recording  # another thread is in the function
+        return self._is_registered and not is_recording  # another thread is in the function
+
+    def _check(self) -> None:
+        """Raises if a function in Python of somebody else's is there already, which this one would hide."""
+        self._unregister()
+        others = _registered()
+        if others is not None:
+            others._unregister()
+        library: Any = torch.library.Library("c10d", "IMPL")
+        with warnings.catch_warnings():  # of PyTorch's own function, which this one calls
+            warnings.simplefilter("ignore")
+            for key in sorted(self._keys):
+                library.impl(_OPERATOR, self._function, key, **_NO_OVERRIDE)
+        library._destroy()
 
     def _register(self) -> None:
-        """Raises if a function in Python of somebody else's is there already, which this one would hide."""
         global _registered
         others = _registered()
         if others is not None and others is not self:
             others._unregister()  # of a profiler that is still open: the newest wins
-        registration = torch.library.Library("c10d", "IMPL")
-        all_reduce = _weakly(self, self._operator)
-        with warnings.catch_warnings():  # of PyTorch's own function, which this one calls
-            warnings.simplefilter("ignore")
-            for key in sorted(self._keys):
-                registration.impl(_OPERATOR, all_reduce, key, **_NO_OVERRIDE)
-        self._registration = registration
         _registered = weakref.ref(self)
+        self._is_registered = True
+        for key in self._keys:  # past Library.impl(), whose checks take a multiple of this
+            self._library.m.impl(_OPERATOR, key, self._function, False)
 
     def _unregister(self) -> None:
-        if self._running == 0:
-            registration, self._registration = self._registration, None
-            if hasattr(registration, "_destroy"):
-                registration._destroy()  # before PyTorch 2.4, its last reference does
+        if self._running == 0 and self._is_registered:
+            self._library.m.reset()
+            self._is_registered = False
 
     def _begin(self, tensor: Any, boxed_group: Any) -> Optional[AsyncSpan]:
         """The span of a bucket's reduction. None for other calls: those of Python, whose wrappers time them, and DDP's
@@ -136,9 +143,9 @@ class DDPReductions:
             return None
 
     @staticmethod
-    def _end(span: AsyncSpan, boxed_work: Any, tensors: list[Any]) -> None:
+    def _end(span: AsyncSpan, boxed_work: Any) -> None:
         try:
-            span.end_with_works([_unbox_work(boxed_work)], tensors)
+            span.end_with_works([_unbox_work(boxed_work)], ())  # DDP keeps its buckets until it has waited
         except Exception as error:
             note_failure(error)
 
@@ -161,7 +168,7 @@ def _weakly(reductions: DDPReductions, operator: Any) -> Callable[..., Any]:
             with below_autograd():
                 result = (operator if found is None else found._operator)(tensors, group, *args, **kwargs)
             if found is not None and span is not None:
-                found._end(span, result[1], list(tensors))
+                found._end(span, result[1])
             return result
         except BaseException as error:
             if span is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from .._handle import Removal, undo_all
 from .._patch import patch
@@ -33,7 +33,7 @@ class KeptTensors:
 
     def __init__(self) -> None:
         # By id() of the Work, or of the reference once the Work is gone: with the stream behind whose work they are free.
-        self._kept: dict[int, tuple[Any, list[Tensor], Any]] = {}
+        self._kept: dict[int, tuple[Any, Sequence[Tensor], Any]] = {}
         self._removals: list[Removal] = []
         self._sweep_at = _MANY
         self._lock = threading.RLock()
@@ -41,7 +41,7 @@ class KeptTensors:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, work: Any, tensors: list[Tensor], stream: Any) -> None:
+    def keep(self, work: Any, tensors: Sequence[Tensor], stream: Any) -> None:
         """Keeps the tensors of a Work, for which a stream waits."""
         with self._lock:
             self._watch_waits()
