@@ -8,8 +8,11 @@
 Each arm is a process of its own that trains all the time and stops before each block of steps, until it is its turn: so
 only one arm runs at a time, and a block of one arm is a fraction of a second from the blocks that it is compared with. The
 arms are the trainer alone, twice (their difference is the noise), and under `cep run` with no step recorded but the first,
-every 10th, and every step. A value is the mean of the middle half of all rounds' differences to the trainer alone, in µs a
+every 10th, every 2nd and every step. A value is the mean of the middle half of all rounds' differences to the trainer alone, in µs a
 step, with the 95 % interval of 2,000 resamplings; and the difference of the best tenths, which a busy machine moves least.
+
+Processes differ by more than cep costs. So of the arm of every 2nd step there is a second value: what a recorded step takes
+longer than its two neighbours in the same process, by the time from batch to batch.
 
     gan           two DDP models, two optimizers, GradScaler, clipping, an average of the weights
     transformer   DDP, four micro-batches with no_sync(), activation checkpointing
@@ -34,8 +37,10 @@ from pathlib import Path
 import torch
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-OFF, AGAIN, NEVER, TENTH, EVERY = "alone", "alone again", "no step recorded", "every 10th step", "every step"
-STRIDES = {OFF: None, AGAIN: None, NEVER: 10**9, TENTH: 10, EVERY: 1}
+OFF, AGAIN, NEVER, TENTH, SECOND, EVERY = (
+    "alone", "alone again", "no step recorded", "every 10th step", "every 2nd step", "every step"
+)
+STRIDES = {OFF: None, AGAIN: None, NEVER: 10**9, TENTH: 10, SECOND: 2, EVERY: 1}
 
 
 # ---- In the process of an arm
@@ -53,12 +58,16 @@ class Turns(torch.utils.data.IterableDataset):
     def __iter__(self):
         with open(self.folder / "go") as go, open(self.folder / "done", "w") as done:
             while go.readline():
-                began = clock()
+                began, times = clock(), []
                 for _ in range(self.batches_per_block):
+                    times.append(clock())
                     yield self.batch
                 if DEVICE.type == "cuda":
                     torch.cuda.synchronize()
-                print(clock() - began, file=done, flush=True)
+                seconds = clock() - began
+                with open(self.folder / "times", "a") as file:
+                    print(*times, file=file)
+                print(seconds, file=done, flush=True)
 
 
 def loader_of(folder, batch, batches_per_block):
@@ -194,6 +203,20 @@ class Arm:
                 raise SystemExit(f"{self.process.args} ended:\n{self.log.read()[-3000:]}")
         return float(os.read(self.done, 100))
 
+    def recorded_us(self, steps):
+        """What each recorded step took longer than the mean of the two beside it, where every second one is recorded."""
+        added = []
+        for line in (self.folder / "times").read_text().splitlines()[3:]:
+            times = [float(word) for word in line.split()]
+            begins = times[:: len(times) // steps]
+            took = [1e6 * (end - begin) for begin, end in zip(begins, begins[1:])][: steps - 2]
+            added += [
+                (1 - 2 * (index % 2)) * (one - (before + after) / 2)
+                for index, (before, one, after) in enumerate(zip(took, took[1:], took[2:]))
+            ]
+        # Which of the two kinds are recorded depends on how far ahead the trainer fetches: the longer ones are.
+        return added if middle_mean(added) > 0 else [-one for one in added]
+
     def end(self):
         self.process.terminate()  # `cep run` passes it on
         self.process.wait()
@@ -237,6 +260,7 @@ def measure(trainer, options):
         for arm in arms.values():
             arm.end()
     alone_us = middle_mean([one[OFF] for one in rounds])
+    recorded = arms[SECOND].recorded_us(options.steps)
     print(f"{trainer}: {alone_us:,.0f} µs a step on {DEVICE.type}, {len(rounds)} rounds of {options.steps} steps")
     for name in sorted(arms, key=lambda name: name.partition(",")[0]):
         if name != OFF:
@@ -245,6 +269,8 @@ def measure(trainer, options):
             best_us = tenth([one[name] for one in rounds]) - tenth([one[OFF] for one in rounds])
             share = 100 * middle_mean(added_us) / alone_us
             print(f"    {name:21} {middle_mean(added_us):8.1f} µs a step [{low:.1f}, {high:.1f}]   {share:6.2f} %   best {best_us:.1f}", flush=True)
+    low, high = interval(recorded)
+    print(f"    {'a recorded step':21} {middle_mean(recorded):8.1f} µs longer than its neighbours [{low:.1f}, {high:.1f}]", flush=True)
 
 
 def main():

@@ -136,7 +136,10 @@ class AsyncSpan(FutureCallback):
         self, profiler: Profiler, streams: SideStreams, what: Description, device: Optional[int]
     ) -> None:
         self._profiler, self._streams, self._device = profiler, streams, device
-        self._side, self._current = (None, None) if device is None else streams.after_current(what.group, device)
+        self._side: Any = None
+        self._current: Any = None
+        if device is not None:
+            self._side, self._current = streams.after_current(what.group, device)
         self._on_nccl = what.group.on_device
         self._region = what.async_region(profiler) if device is None else what.region(profiler, self._side)
         self._future: Optional[Future[Any]] = None
