@@ -317,6 +317,15 @@ def test_lost_rows_of_a_phase_count_as_much_as_those_between_which_their_numbers
     assert without(cause) == pytest.approx(1 / truth.slowdown, abs=0.005)
 
 
+def test_where_many_rows_are_lost_no_saving_is_said(cep, job):
+    """Of the work that rank 3 has more, rows show forward only: a saving of 9 % where it is 27 %."""
+    make(job.write, Shape("accumulation", micro_batches=4), Fault("rank", 1.4, (3,)), Damage(lost=0.3, seed=1))
+    verdict = cep.summary("job")["verdict"]
+    assert [one["rank"] for one in verdict["stragglers"]] == [3]
+    assert verdict["job_slowdown"] is None and "less time" not in verdict["headline"]
+    assert "what that costs is not known: 29 % of the rows were lost" in cep("summarize", "job").stdout.decode()
+
+
 def test_transfers_whose_other_ends_are_lost_are_still_matched(cep, job):
     """Of a send whose row is there, the receive is missing as often as any row: that says nothing of the others."""
     truth = make(job.write, Shape("pipeline", dp=4, pp=4, micro_batches=8), Fault("rank", 1.4, (3,)), Damage(lost=0.12))

@@ -155,9 +155,13 @@ std::string_view what_to_do(FindingKind kind) {
     }
 }
 
-/// What keeps the saving from being more than a bound; "" if it is none, or the error of the replay says why.
+/// What keeps the saving from being more than a bound, or from being known; "" if it is none, or the error of the
+/// replay says why.
 std::string why_bound(const Verdict& verdict) {
     const Replay& replay = verdict.replay;
+    if (verdict.names_ranks() && !verdict.job_slowdown && replay.row_coverage < Replay::least_coverage)
+        return fmt::format("what that costs is not known: {} of the rows were lost",
+                           format_percent(1 - replay.row_coverage));
     if (!verdict.slowdown_is_bound) return "";
     const Finding* const cause = top_cause(verdict);
     if (cause != nullptr && cause->kind == FindingKind::pauses && cause->is_bound)
@@ -168,8 +172,6 @@ std::string why_bound(const Verdict& verdict) {
     if (!replay.is_matched())
         return fmt::format("the saving is a bound: of the communication, {} could be matched between ranks",
                            format_percent(replay.matched));
-    if (replay.row_coverage < Replay::least_coverage)
-        return fmt::format("the saving is a bound: {} of the rows were lost", format_percent(1 - replay.row_coverage));
     return "";
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double most_saving = 0.99;  // that is said: a step takes some time
 
-// If a replay is far from what was observed, ranks wait for others than it matches, and nobody knows what that
-// costs. If many rows were lost, waiting was lost too, so that the work alone is a bound.
+// If a replay is far from what was observed, ranks wait for others than it matches; if many rows were lost, waiting and
+// work were lost. Then nobody knows what that costs.
 void drop_waits(const JobTable& table, Verdict& verdict) {
     const Replay& replay = verdict.replay;
     const bool is_far = std::abs(replay.error) > Replay::most_error_at_all;
@@ -23,7 +23,7 @@ void drop_waits(const JobTable& table, Verdict& verdict) {
         if (!is_of_slow_ranks(one)) continue;
         one.cost_share = one.all_excess_ms * one.step_fraction / typical_ms(table.median_step_ms);
         one.is_costly = one.keeps_waiting && *one.cost_share > StragglerRules::least_cost;
-        if (is_far) one.cost_share.reset();
+        one.cost_share.reset();
     }
 }
 
