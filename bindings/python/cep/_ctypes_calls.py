@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from ctypes import byref, c_int64, c_void_p
 from threading import get_ident
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 from . import _ffi, _streams
 from ._attributes import Attributes, error_struct, span_struct, whole_number
@@ -167,12 +167,12 @@ class RegionCalls:
         self._profiler._call(name, self._keeps_lock, self._handle, span, c_void_p(stream), *further)
 
 
-def timed_function(region: Any, function: Any, recorded: Optional[Callable[..., Any]] = None) -> Callable[..., Any]:
-    """A function each of whose calls is a span of the region; or, while its profiler records, one of another function."""
+def timed_function(region: Any, function: Any, other: Any = None, switched: Sequence[bool] = ()) -> Callable[..., Any]:
+    """A function each of whose calls is a span of the region; or a call of another function, while a list is not empty."""
 
     def timed(*args: Any, **kwargs: Any) -> Any:
-        if recorded is not None:
-            return (recorded if region._recording else function)(*args, **kwargs)
+        if other is not None:
+            return (other if switched else function)(*args, **kwargs)
         with region:
             return function(*args, **kwargs)
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TimedFunction: a function each of whose calls is a span of a region: what a decorator makes of a plain function. Or,
-// with a third argument, a function in whose place another is called while the region's profiler records.
+// with two more arguments, a function in whose place another is called while a list is not empty.
 #include "native.h"
 
 typedef struct {
     PyObject_HEAD PyObject* region;
     PyObject* function;
-    PyObject* recorded;    ///< called while recording; NULL: the function, timed
+    PyObject* other;       ///< called while `switched` is not empty; NULL: the function, timed
+    PyObject* switched;    ///< a list
     PyObject* attributes;  ///< __dict__, which functools.wraps() fills
     PyObject* weak_references;
 } timed_function_object;
@@ -32,11 +33,11 @@ static PyObject* call_timed(region_object* region, PyObject* function, PyObject*
 static PyObject* timed_function_call(PyObject* object, PyObject* args, PyObject* keywords) {
     timed_function_object* self = (timed_function_object*)object;
     region_object* region = (region_object*)self->region;
+    if (self->other != NULL)
+        return PyObject_Call(PyList_Size(self->switched) > 0 ? self->other : self->function, args, keywords);
     if (!is_initialised(region)) return NULL;
     const profiler_object* profiler = (profiler_object*)region->profiler;
-    const bool is_early = profiler->step < 0 && self->recorded == NULL;
-    if (!is_recording(profiler) && !is_early) return PyObject_Call(self->function, args, keywords);
-    if (self->recorded != NULL) return PyObject_Call(self->recorded, args, keywords);
+    if (!is_recording(profiler) && profiler->step >= 0) return PyObject_Call(self->function, args, keywords);
     Py_INCREF(region);  // the call may drop this object
     PyObject* result = call_timed(region, self->function, args, keywords);
     Py_DECREF(region);
@@ -55,11 +56,12 @@ static PyObject* timed_function_bind(PyObject* object, PyObject* instance, PyObj
 
 static int timed_function_init(PyObject* object, PyObject* args, PyObject* keywords) {
     timed_function_object* self = (timed_function_object*)object;
-    PyObject *region = NULL, *function = NULL, *recorded = NULL;
+    PyObject *region = NULL, *function = NULL, *other = NULL, *switched = NULL;
     (void)keywords;
-    if (!PyArg_ParseTuple(args, "O!O|O", region_type, &region, &function, &recorded)) return -1;
+    if (!PyArg_ParseTuple(args, "O!O|OO!", region_type, &region, &function, &other, &PyList_Type, &switched)) return -1;
     set_reference(&self->region, region);
-    set_reference(&self->recorded, recorded);
+    set_reference(&self->switched, switched);
+    set_reference(&self->other, switched != NULL ? other : NULL);
     set_reference(&self->function, function);
     return 0;
 }
@@ -93,7 +95,8 @@ static int timed_function_traverse(PyObject* object, visitproc visit, void* arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->region);
     Py_VISIT(self->function);
-    Py_VISIT(self->recorded);
+    Py_VISIT(self->other);
+    Py_VISIT(self->switched);
     Py_VISIT(self->attributes);
     return 0;
 }
@@ -111,7 +114,8 @@ static void timed_function_free(PyObject* object) {
     Py_CLEAR(self->attributes);
     Py_CLEAR(self->region);
     Py_CLEAR(self->function);
-    Py_CLEAR(self->recorded);
+    Py_CLEAR(self->other);
+    Py_CLEAR(self->switched);
     free_object(object);
 }
 

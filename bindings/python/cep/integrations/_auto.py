@@ -178,7 +178,7 @@ class AutoTraining:
         profiler = self.open()
         if profiler is None:
             return
-        self._records = profiler._sampling.records
+        self._records, self._recording = profiler._sampling.records, profiler._recording
         self._load = profiler.region("data_load", kind="data", stream=HOST)
         self._replay = profiler.region("graph_replay", kind="compute")
         self._copies = CopyTimer(profiler, self.thread)
@@ -232,7 +232,7 @@ class AutoTraining:
         assert self.steps is not None and self.profiler is not None
         if self.steps.is_under_way:
             return
-        self._copies.is_on = False
+        self._copies.switched.clear()
         self.steps.begin()
         if self.profiler._recording and len(open_profilers) > 1:
             self._has_own_profiler()
@@ -241,7 +241,7 @@ class AutoTraining:
         assert self.steps is not None
         if self.steps.is_under_way:
             self._steps_made += 1
-        self._copies.is_on = False
+        self._copies.switched.clear()
         self.steps.end()
         self._needed = self._stepped
         self._forget_step()
@@ -327,7 +327,8 @@ class AutoTraining:
         except StopIteration:
             self.guarded(self._end_of_data)()
             raise
-        self._copies.is_on = self._has_fetched = True
+        self._has_fetched = True
+        self._copies.switched[:] = self._recording
         return item
 
     def _end_of_data(self) -> None:
@@ -343,7 +344,7 @@ class AutoTraining:
         if not model.training or not torch.is_grad_enabled():
             self._last_loader = None  # its data are for evaluation
             return
-        self._copies.is_on = False
+        self._copies.switched.clear()
         is_within = steps.is_under_way and (self._has_fetched or not self._stepped)
         if is_within and watch.was_called and self._has_forward and self._last_loader is None:
             return
@@ -398,8 +399,7 @@ class AutoTraining:
             self._add_trained_by(optimizer)
         self._stepped.add(id(optimizer))
         self._updates += 1
-        if self.profiler is not None and self.profiler._recording:
-            self._copies.is_on = True  # of a batch that was fetched ahead, as Accelerate does
+        self._copies.switched[:] = self._recording  # for a batch that was fetched ahead, as Accelerate does
         if self._updates == _MOST_UPDATES and self._has_fetched:
             self._training_loaders.clear()
             self._has_fetched = False

@@ -76,23 +76,23 @@ class CopyTimer:
     the forward, and from the optimizer to the next batch.
 
     The methods of PyTorch's class are replaced once, until remove(). A change of a class at each step would have Python
-    forget what it knows of it, for good from the thousandth on. Where no step is recorded, they go through a branch in C.
+    forget what it knows of it, for good from the thousandth on. While it is off, they go through a branch in C.
     """
 
     def __init__(self, profiler: Profiler, thread: int) -> None:
         self._profiler, self._thread = profiler, thread
         self._replaced: dict[str, tuple[Any, Any]] = {}  # by name: the replacement, and what the class had
-        self.is_on = False
+        self.switched: list[bool] = []  # not empty while it is on
         region = profiler.region("host_to_device", kind="data")
         for name, is_copy in (("to", _names_device), ("cuda", _always)):
             original = getattr(torch.Tensor, name)
-            timed: Any = timed_function(region, original, self._timed(original, is_copy))
+            timed: Any = timed_function(region, original, self._timed(original, is_copy), self.switched)
             functools.update_wrapper(timed, original)
             self._replaced[name] = timed, vars(torch.Tensor).get(name)
             setattr(torch.Tensor, name, timed)
 
     def remove(self) -> None:
-        self.is_on = False
+        self.switched.clear()
         for name, (timed, before) in self._replaced.items():
             if vars(torch.Tensor).get(name) is not timed:
                 continue  # somebody has replaced it since
@@ -111,7 +111,7 @@ class CopyTimer:
 
     def _timed(self, original: Callable[..., Any], is_copy: Callable[[Any, Any], bool]) -> Callable[..., Any]:
         def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            region = self._region(tensor) if self.is_on and is_copy(args, kwargs) else None
+            region = self._region(tensor) if is_copy(args, kwargs) else None
             if region is None:
                 return original(tensor, *args, **kwargs)
             with region:
