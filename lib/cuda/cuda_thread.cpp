@@ -135,7 +135,7 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
 }
 
 /// The context of a stream for a thread that has none: the one that made the stream, else the process's only one.
-CUcontext CudaThread::context_of(void* stream) const noexcept {
+CUcontext CudaThread::find_context_of(void* stream) const noexcept {
     CUcontext handle = nullptr;
     if (!is_default_stream(stream) && driver_->stream_get_ctx != nullptr)
         return driver_->stream_get_ctx(static_cast<CUstream>(stream), &handle) == result::success ? handle : nullptr;
@@ -143,10 +143,17 @@ CUcontext CudaThread::context_of(void* stream) const noexcept {
     return only != nullptr ? only->handle() : nullptr;
 }
 
+/// The same, asked for as seldom as the identity of a current context.
+CUcontext CudaThread::context_of(void* stream, std::int64_t now_ns) noexcept {
+    if (borrowed_.context == nullptr || borrowed_.stream != stream || now_ns - borrowed_.found_ns >= identity_lasts_ns)
+        borrowed_ = {stream, find_context_of(stream), now_ns};
+    return borrowed_.context;
+}
+
 /// A thread that has called no function of the CUDA runtime yet has no current context, though the streams that it uses
 /// have one: PyTorch's backward begins so on its own thread.
 [[gnu::noinline, gnu::cold]] DeviceStamp CudaThread::stamp_without_context(void* stream, std::int64_t now_ns) noexcept {
-    CUcontext const handle = context_of(stream);
+    CUcontext const handle = context_of(stream, now_ns);
     if (handle == nullptr || driver_->ctx_push_current(handle) != result::success)
         return fall_back(HostFallback::no_context);
     CUcontext current = nullptr;

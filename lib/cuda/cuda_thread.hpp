@@ -76,7 +76,8 @@ class alignas(64) CudaThread {
     };
 
     [[nodiscard]] bool find_driver() noexcept;
-    [[nodiscard]] CUcontext context_of(void* stream) const noexcept;
+    [[nodiscard]] CUcontext find_context_of(void* stream) const noexcept;
+    [[nodiscard]] CUcontext context_of(void* stream, std::int64_t now_ns) noexcept;
     [[nodiscard]] DeviceStamp stamp_without_context(void* stream, std::int64_t now_ns) noexcept;
     /// Makes the stream's context the current binding; its context stays null if it cannot be made. A stream that was
     /// not used lately belongs to the calling thread's current context. False if the thread has none.
@@ -108,6 +109,12 @@ class alignas(64) CudaThread {
     CudaState& state_;
     const std::size_t pool_capacity_;
     std::array<Binding, 16> bindings_{};
+    /// Of the last span on a thread without a context: its stream's.
+    struct {
+        void* stream = nullptr;
+        CUcontext context = nullptr;
+        std::int64_t found_ns = 0;
+    } borrowed_;
 };
 
 }  // namespace cep::cuda

@@ -76,6 +76,21 @@ TEST_F(ContextTest, ThreadWithoutContextUsesTheOnlyOneThatTheProcessHasShown) {
     EXPECT_EQ(written.span("copy").clock(), "gpu");
 }
 
+TEST_F(ContextTest, ThreadWithoutContextSeldomAsksForTheContextOfAStream) {
+    if (!driver().is_fake()) GTEST_SKIP() << "needs the fake's counts";
+    constexpr std::uint64_t many = 1000;
+    CUstream made = new_stream();
+    span("forward", nullptr);
+    for (CUstream stream : {CUstream{}, made}) {
+        fake.reset_counts();
+        std::thread([&] {
+            for (std::uint64_t i = 0; i < many; ++i) span("backward", stream);
+        }).join();
+        for (const char* asked : {"cuStreamGetCtx", "cuDevicePrimaryCtxGetState"})
+            EXPECT_LT(fake.call_count(asked), many / 10) << asked;  // as often as 10 ms pass
+    }
+}
+
 TEST_F(ContextTest, ThreadWithoutContextEndsASpanOnTheGpu) {
     const cep_span begun = cep_begin(region("collective"), nullptr);
     std::thread([&] { cep_end(region("collective"), begun, nullptr); }).join();
