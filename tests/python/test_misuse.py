@@ -156,6 +156,31 @@ def test_a_step_at_the_end_of_the_loop_loses_no_pass(scripts, files, before):
     assert [row["step"] for row in files.spans("forward")] == [0, 1, 2]
 
 
+SET_UP = """
+with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
+    for name in ("load_checkpoint", "build optimizer"):
+        prof.region(name)(lambda: None)()
+    for _ in range(3):
+        {at_begin}
+        prof.region({name!r})(lambda: None)()
+        {at_end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("at_begin", "at_end", "name", "steps"),
+    [
+        ("prof.step()", "", "forward", [0, 1, 2]),
+        ("", "prof.step()", "train.forward", [0, 1, 2]),
+        ("", "prof.step()", "nameless", [0, 0, 1]),  # taken for set-up: in the next pass's step
+    ],
+)
+def test_a_set_up_before_the_loop_is_part_of_step_0_and_no_pass(scripts, files, at_begin, at_end, name, steps):
+    scripts.run(SET_UP.format(at_begin=at_begin, at_end=at_end, name=name))
+    assert [row["step"] for row in files.spans(name)] == steps
+    assert [row["step"] for one in ("load_checkpoint", "build optimizer") for row in files.spans(one)] == [0, 0]
+
+
 NUMBERED = """
 with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
     for number, _ in enumerate(prof.iterate("data_load", range(2)), start=7):

@@ -4,13 +4,18 @@ its end."""
 
 from __future__ import annotations
 
+import re
 import time
 from threading import get_ident
 from typing import Any
 
-from ._streams import HOST_ADDRESS
-
 _MOST = 64
+_WORDS_OF_A_PASS = {"forward", "backward", "fwd", "bwd", "step", "iteration"}
+
+
+def _is_of_a_pass(name: str) -> bool:
+    """Whether a region is part of a step, and not of what a script does before its loop ("load_checkpoint")."""
+    return not _WORDS_OF_A_PASS.isdisjoint(re.split("[^a-z]+", name.lower()))
 
 
 class EarlySpans:
@@ -31,9 +36,8 @@ class EarlySpans:
                 self._ended.append((region, start_ns, time.time_ns() - start_ns))
 
     def move_to(self, profiler: Any) -> bool:
-        """Adds the spans to the step that has begun. Returns whether they are a pass of the loop: whether any is of
-        something else than waiting, loading and such, which has the host clock always."""
+        """Adds the spans to the step that has begun. Returns whether they are a pass of the loop."""
         ended, self._ended = self._ended, []
         for region, start_ns, duration_ns in ended:
             profiler.add_span(region.name, start_ns, duration_ns)
-        return any(region._stream != HOST_ADDRESS for region, _, _ in ended)
+        return any(_is_of_a_pass(region.name) for region, _, _ in ended)

@@ -354,10 +354,10 @@ static PyMethodDef methods[] = {
     {"step", FAST(profiler_step), METH_FASTCALL | METH_KEYWORDS,
      "step($self, /, step=None)\n--\n\n"
      "Begins a step of the trainer. It decides whether what follows is recorded.\n\n"
-     "Steps may jump, repeat and go back. Never waits; no I/O. step: at least 0; None: one more than the last (the "
-     "first\n"
-     "is 0). Regions before the first step are timed on the host clock and belong to it. So a loop can call step() at\n"
-     "the end of each pass, as torch.profiler's. Raises OptionError if it is not a whole number of at least 0."},
+     "Steps may jump, repeat and go back. Never waits; no I/O. step: at least 0; None: one more than the last.\n"
+     "Raises OptionError for others. Regions before the first step are timed on the host clock and belong to it.\n"
+     "The first step without a number is 0; 1 if a region before it has \"forward\", \"backward\", \"step\" or\n"
+     "\"iteration\" in its name: that was step 0, of a loop that calls step() at the end of each pass."},
     {"region", FAST(profiler_region), METH_FASTCALL | METH_KEYWORDS,
      "region($self, /, name, kind=None, stream=None, bytes=None, flops=None, group=None, coll=None, meta=None)\n--\n\n"
      "A phase to time, as a context manager or decorator. Calling it again for the same name is cheap.\n\n"
