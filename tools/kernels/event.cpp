@@ -147,6 +147,16 @@ std::optional<std::int64_t> parse_integer(std::string_view value) {
     return tool::parse_number<std::int64_t>(without_quotes(value));
 }
 
+std::string resolve_escapes(ondemand::parser& parser, std::string_view text) {
+    if (text.find('\\') == std::string_view::npos) return std::string(text);
+    const simdjson::padded_string quoted('"' + std::string(text) + '"');
+    ondemand::document document;
+    std::string_view resolved;
+    const bool is_valid = parser.iterate(quoted).get(document) == simdjson::SUCCESS &&
+                          document.get_string().get(resolved) == simdjson::SUCCESS;
+    return std::string(is_valid ? resolved : text);
+}
+
 Event parse_event(ondemand::parser& parser, std::string_view text) {
     EventText fields;
     if (!text.starts_with('{')) return BadEvent{"an element that is not an event"};

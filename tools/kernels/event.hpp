@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -90,6 +91,9 @@ using Event = std::variant<std::monostate, GpuEvent, StepEvent, MemoryEvent, Bad
 
 /// `text` is an object with its brackets; text_padding_bytes must be readable behind it.
 [[nodiscard]] Event parse_event(ondemand::parser& parser, std::string_view text);
+
+/// The text of a string, given without its quotes; as it is written where its escapes are not valid.
+[[nodiscard]] std::string resolve_escapes(ondemand::parser& parser, std::string_view text);
 
 /// Microseconds as a decimal number, to the nanosecond: a double has no room for the nanoseconds of 50 days.
 /// Nothing for what is not a number, or is beyond 73 years.

@@ -147,12 +147,12 @@ class TraceReader {
 
     void read_device(ondemand::object device) {
         std::optional<std::int64_t> id;
-        std::string name;
+        std::string_view name;
         std::optional<std::int64_t> bytes;
         read_members(device, [&](ondemand::raw_json_string key, ondemand::value item) {
             if (key == "id") id = parse_integer(token_of(item));
-            if (key == "name") name = resolve_escapes(inside_quotes(token_of(item)));
             if (key == "totalGlobalMem") bytes = parse_integer(token_of(item));
+            if (key == "name" && item.get_string().get(name) != simdjson::SUCCESS) name = {};
             return true;
         });
         if (id && !name.empty()) data_.facts.device_names[*id] = name;
@@ -196,7 +196,7 @@ class TraceReader {
         if (const auto found = known.find(event.name); found != known.end()) return found->second;
         const auto index = static_cast<std::uint32_t>(data_.kernels.size());
         known.emplace(event.name, index);
-        data_.kernels.push_back({event.activity, resolve_escapes(event.name), 0});
+        data_.kernels.push_back({event.activity, resolve_escapes(json_, event.name), 0});
         return index;
     }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -117,47 +116,6 @@ bool ends_scalar(char c) {
     return c == ',' || c == '}' || c == ']' || is_blank(c);
 }
 
-void append_utf8(std::string& out, std::uint32_t code) {
-    if (code < 0x80) {
-        out += static_cast<char>(code);
-        return;
-    }
-    const unsigned more = code < 0x800 ? 1 : (code < 0x10000 ? 2 : 3);
-    constexpr unsigned leads[] = {0, 0xc0, 0xe0, 0xf0};
-    out += static_cast<char>(leads[more] | (code >> (6 * more)));
-    for (unsigned i = more; i-- > 0;) out += static_cast<char>(0x80 | ((code >> (6 * i)) & 0x3f));
-}
-
-// Four hexadecimal digits at the front of a text.
-bool read_code_unit(std::string_view text, std::uint32_t& unit) {
-    if (text.size() < 4) return false;
-    const auto [last, error] = std::from_chars(text.data(), text.data() + 4, unit, 16);
-    return error == std::errc{} && last == text.data() + 4;
-}
-
-// The second half of a pair of UTF-16, "\u" and all, at the front of a text; 0 for none.
-std::uint32_t read_low_surrogate(std::string_view text) {
-    std::uint32_t unit = 0;
-    if (!text.starts_with("\\u") || !read_code_unit(text.substr(2), unit)) return 0;
-    return unit >= 0xdc00 && unit <= 0xdfff ? unit : 0;
-}
-
-// Behind "\u". Returns the bytes taken. What is no character becomes U+FFFD.
-std::size_t append_code_point(std::string& out, std::string_view text) {
-    constexpr std::uint32_t replacement = 0xfffd;
-    std::uint32_t unit = 0;
-    const bool valid = read_code_unit(text, unit);
-    const bool is_high = valid && unit >= 0xd800 && unit <= 0xdbff;
-    const std::uint32_t low = is_high ? read_low_surrogate(text.substr(4)) : 0;
-    const bool is_half = valid && unit >= 0xd800 && unit <= 0xdfff;
-    if (low != 0) {
-        append_utf8(out, 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00));
-        return 10;
-    }
-    append_utf8(out, valid && !is_half ? unit : replacement);
-    return valid ? 4 : 0;
-}
-
 }  // namespace
 
 ValueEnd find_nested_end(const char* at, const char* end) {
@@ -202,26 +160,6 @@ const char* skip_blanks(const char* at, const char* end) {
 std::string_view inside_quotes(std::string_view value) {
     const bool quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
     return quoted ? value.substr(1, value.size() - 2) : std::string_view();
-}
-
-std::string resolve_escapes(std::string_view text) {
-    std::string out;
-    while (true) {
-        const std::size_t plain = std::min(text.find('\\'), text.size());
-        out += text.substr(0, plain);
-        text.remove_prefix(plain);
-        if (text.size() < 2) return out + std::string(text);
-        const char c = text[1];
-        text.remove_prefix(2);
-        constexpr std::string_view letters = "bfnrt";
-        if (c == 'u') {
-            text.remove_prefix(append_code_point(out, text));
-        } else if (const std::size_t i = letters.find(c); i != std::string_view::npos) {
-            out += "\b\f\n\r\t"[i];
-        } else {
-            out += c;
-        }
-    }
 }
 
 TraceWindow::TraceWindow(tool::ByteSource& source, std::function<void(std::uint64_t)> on_bytes, std::size_t block_bytes)

@@ -36,8 +36,6 @@ inline constexpr std::size_t text_padding_bytes = 64;
 
 /// The text between the quotes; "" for a value that is no string.
 [[nodiscard]] std::string_view inside_quotes(std::string_view value);
-/// Resolves the escapes of a string.
-[[nodiscard]] std::string resolve_escapes(std::string_view text);
 
 /// A part of a trace that is in memory.
 class TraceWindow {
