@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The row schema of cep-jsonl(5). The library writes rows and the command reads them; this file is all they share.
+// The row schema of cep-jsonl(5). The library writes rows and the command reads them; this and row_writer.hpp, with
+// which simulated jobs are written, are all they share.
 #pragma once
 
 #include <array>

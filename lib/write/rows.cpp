@@ -3,42 +3,18 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <vector>
 
 #include "base/json_text.hpp"
 #include "cep/cep.h"
-#include "schema.hpp"
+#include "row_writer.hpp"
 
 namespace cep {
 namespace {
 
-template <class Number>
-void append_number(std::string& out, Number value) {
-    char text[32];
-    const auto [end, error] = std::to_chars(text, text + sizeof text, value);
-    out.append(text, static_cast<std::size_t>(end - text));
-}
-
-template <class Number>
-void append_member(std::string& out, std::string_view key, Number value) {
-    out += key;
-    append_number(out, value);
-}
-
-/// Appends nanoseconds as milliseconds with six decimals, which is exact.
-void append_ms(std::string& out, std::string_view key, std::int64_t ns) {
-    out += key;
-    if (ns < 0) {
-        out += '-';
-        ns = -ns;
-    }
-    append_number(out, ns / ns_per_ms);
-    char decimals[7] = {'.', '0', '0', '0', '0', '0', '0'};
-    std::int64_t rest = ns % ns_per_ms;
-    for (int i = 6; i > 0; --i, rest /= 10) decimals[i] = static_cast<char>('0' + rest % 10);
-    out.append(decimals, sizeof decimals);
-}
+using schema::append_member;
+using schema::append_ms;
+using schema::append_number;
 
 void append_text_or_null(std::string& out, std::string_view key, std::string_view text) {
     out += key;
@@ -104,20 +80,10 @@ void append_config(std::string& out, const Config& config) {
     out += '}';
 }
 
-/// Appends the keys of a span behind its duration, but for its attributes.
-void append_times(std::string& out, const ResolvedSpan& span) {
+schema::SpanText text_of(const ResolvedSpan& span) {
     const Record& record = span.measurement->record;
-    append_member(out, ",\"start_ns\":", span.start_ns);
-    append_ms(out, ",\"host_ms\":", span.host_ns);
-    if (span.lag_ns) append_ms(out, ",\"lag_ms\":", *span.lag_ns);
-    out.append(",\"kind\":\"").append(schema::kind_name(record.region->kind));
-    out.append("\",\"clock\":\"").append(span.clock).append(1, '"');
-    append_member(out, ",\"seq\":", record.seq);
-    append_member(out, ",\"depth\":", record.depth);
-    if (span.device >= 0) {
-        append_member(out, ",\"device\":", span.device);
-        append_member(out, ",\"stream\":", record.begin_stream);
-    }
+    return {record.region->quoted, record.step, span.duration_ns, span.start_ns, span.host_ns, span.lag_ns,
+            record.region->kind,   span.clock,  record.seq,       record.depth,  span.device,  record.begin_stream};
 }
 
 void end_row(RowBlock& block, RowKind kind) {
@@ -159,9 +125,8 @@ RowFormatter::RowFormatter(const Config& config)
 std::string& RowFormatter::begin_row(RowBlock& block, std::string_view type, std::string_view quoted_name,
                                      std::int64_t step) const {
     std::string& out = block.text;
-    out.append("{\"type\":\"").append(type).append("\",\"name\":").append(quoted_name);
-    append_member(out, ",\"step\":", step);
-    return out += rank_text_;
+    schema::begin_row(out, type, quoted_name, step, rank_text_);
+    return out;
 }
 
 void RowFormatter::top_level_span(RowBlock& block, const ResolvedSpan& span) const {
@@ -174,7 +139,7 @@ void RowFormatter::top_level_span(RowBlock& block, const ResolvedSpan& span) con
     members.add_object(run_metadata_);
     std::string rest;
     if (layout_ == CEP_LAYOUT_SPANS) {
-        append_times(rest, span);
+        schema::append_times(rest, text_of(span));
         append_attributes(rest, span.measurement->attributes, {});
         rest.front() = '{';  // for the comma
         rest += '}';
@@ -185,13 +150,8 @@ void RowFormatter::top_level_span(RowBlock& block, const ResolvedSpan& span) con
 
 void RowFormatter::span(RowBlock& block, const ResolvedSpan& span) const {
     if (only_spans()) return top_level_span(block, span);
-    const Record& record = span.measurement->record;
     std::string& out = block.text;
-    out.append("{\"name\":").append(record.region->quoted);
-    append_member(out, ",\"step\":", record.step);
-    out += rank_text_;
-    append_ms(out, ",\"duration_ms\":", span.duration_ns);
-    append_times(out, span);
+    schema::begin_span(out, text_of(span), rank_text_);
     append_attributes(out, span.measurement->attributes, span.measurement->meta);
     end_row(block, RowKind::measurement);
 }

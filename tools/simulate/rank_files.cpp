@@ -94,7 +94,7 @@ RankFiles::RankFiles(const Job& job, const Layout& layout, const std::vector<Hos
                      const std::string& directory)
     : job_(job),
       layout_(layout),
-      texts_(job, layout),
+      texts_(layout),
       buffer_bytes_(std::clamp(all_buffers_bytes / layout.ranks, min_buffer_bytes, max_buffer_bytes)),
       files_(layout.ranks) {
     for (std::size_t rank = 0; rank < layout.ranks; ++rank) {
@@ -112,33 +112,21 @@ bool RankFiles::is_dropped(std::size_t rank, const Item& item) const {
     return random.uniform(Stream::drop, rank, static_cast<std::uint64_t>(item.step), which) < job_.drop_fraction;
 }
 
-void RankFiles::reserve(File& file, std::size_t bytes) const {
-    if (file.buffer.empty()) file.buffer.resize(buffer_bytes_);
-    if (file.size_bytes + bytes > file.buffer.size()) flush(file);
-}
-
 // Each flush is a gzip member or a zstd frame of its own, so that any number of them make a file.
 void RankFiles::flush(File& file) const {
-    const std::string_view text(file.buffer.data(), file.size_bytes);
     if (const auto encoder = tool::make_encoder(file.path, tool::Effort::least)) {
         std::vector<char> encoded;
-        encoder->encode(text, true, encoded);
+        encoder->encode(file.text, true, encoded);
         append_to_file(file.path, {encoded.data(), encoded.size()});
     } else {
-        append_to_file(file.path, text);
+        append_to_file(file.path, file.text);
     }
-    file.text_bytes += file.size_bytes;
-    file.size_bytes = 0;
-}
-
-void RankFiles::append(File& file, std::string_view text) const {
-    reserve(file, text.size());
-    std::memcpy(file.buffer.data() + file.size_bytes, text.data(), text.size());
-    file.size_bytes += text.size();
+    file.text_bytes += file.text.size();
+    file.text.clear();
 }
 
 void RankFiles::begin(std::size_t rank) {
-    if (files_[rank].rows) append(files_[rank], files_[rank].rows->run(job_, layout_));
+    if (files_[rank].rows) files_[rank].text = files_[rank].rows->run(job_, layout_);
 }
 
 void RankFiles::write(std::size_t rank, const std::vector<Item>& items) {
@@ -149,9 +137,8 @@ void RankFiles::write(std::size_t rank, const std::vector<Item>& items) {
             ++file.counts.dropped_spans;
             continue;
         }
-        reserve(file, RankRows::max_row_bytes);
-        char* const begin = file.buffer.data() + file.size_bytes;
-        file.size_bytes += static_cast<std::size_t>(file.rows->write(begin, item, texts_) - begin);
+        file.rows->write(file.text, item, texts_);
+        if (file.text.size() >= buffer_bytes_) flush(file);
         ++(item.is_span() ? file.counts.spans
                           : (item.type() == ItemType::mark ? file.counts.marks : file.counts.counters));
     }
@@ -160,9 +147,9 @@ void RankFiles::write(std::size_t rank, const std::vector<Item>& items) {
 void RankFiles::end(std::size_t rank, std::int64_t now_ns) {
     File& file = files_[rank];
     if (!file.rows) return;
-    append(file, file.rows->stats(file.counts, job_.last_step(), now_ns));
+    file.text += file.rows->stats(file.counts, job_.last_step(), now_ns);
     flush(file);
-    file.buffer = {};
+    file.text.shrink_to_fit();
 }
 
 std::vector<CutFile> RankFiles::cut_files() const {

@@ -52,15 +52,12 @@ class RankFiles {
     struct File {
         std::unique_ptr<RankRows> rows;  // nullptr: missing
         std::string path;
-        std::vector<char> buffer;
-        std::size_t size_bytes = 0;  // of the buffer
-        std::uint64_t text_bytes = 0;
+        std::string text;              // rows that are not written yet
+        std::uint64_t text_bytes = 0;  // of those that are
         RowCounts counts;
     };
 
     [[nodiscard]] bool is_dropped(std::size_t rank, const Item& item) const;
-    void append(File& file, std::string_view text) const;
-    void reserve(File& file, std::size_t bytes) const;
     void flush(File& file) const;
 
     const Job& job_;

@@ -1,49 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/row_text.hpp"
 
-#include <charconv>
-#include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
+
+#include "row_writer.hpp"
 
 namespace cep::simulation {
 namespace {
 
-constexpr std::int64_t one_ms_ns = 1'000'000;
 constexpr std::int64_t clock_error_ns = 2'000;
 // An NVIDIA H100 SXM in BF16 without sparsity: NVIDIA's data sheet.
 constexpr double peak_flops = 989.4e12;
 constexpr double parameters = 8e9;
 constexpr double flops_per_parameter_and_token = 6.0;
 
-char* append(char* out, std::string_view text) {
-    std::memcpy(out, text.data(), text.size());
-    return out + text.size();
-}
-
-template <class Number>
-char* append_number(char* out, Number value) {
-    constexpr std::size_t max_digits = 24;
-    return std::to_chars(out, out + max_digits, value).ptr;
-}
-
-char* append_ms(char* out, std::int64_t ns) {
-    if (ns < 0) {
-        *out++ = '-';
-        ns = -ns;
-    }
-    out = append_number(out, ns / one_ms_ns);
-    auto rest = static_cast<std::uint32_t>(ns % one_ms_ns);
-    *out = '.';
-    for (int i = 6; i > 0; --i, rest /= 10) out[i] = static_cast<char>('0' + rest % 10);
-    return out + 7;
-}
-
-std::string head_of(const NameFacts& name) {
-    if (name.type == ItemType::mark || name.type == ItemType::counter)
-        return fmt::format(R"({{"type":"{}","name":"{}","step":)",
-                           name.type == ItemType::mark ? schema::row::mark : schema::row::counter, name.text);
-    return fmt::format(R"({{"name":"{}","step":)", name.text);
+std::string in_quotes(std::string_view name) {
+    return fmt::format("\"{}\"", name);
 }
 
 std::string config_text(const Job& job) {
@@ -69,23 +43,17 @@ void RowCounts::add(const RowCounts& other) {
     dropped_spans += other.dropped_spans;
 }
 
-RowTexts::RowTexts(const Job& job, const Layout& layout) {
-    for (std::size_t i = 0; i < name_count; ++i) {
-        const NameFacts& name = name_facts[i];
-        heads_[i] = head_of(name);
-        kinds_[i] = fmt::format(R"(,"kind":"{}","clock":"{}","seq":)", schema::kind_name(schema::infer_kind(name.text)),
-                                name.type == ItemType::host_span ? schema::clock::host : schema::clock::gpu);
-    }
-    if (job.hidden_collectives) return;
-    for (std::size_t i = 0; i < layout.groups(); ++i)
-        groups_.push_back(fmt::format(R"(,"group":"{}","coll":)", layout.group_name(i)));
+RowTexts::RowTexts(const Layout& layout) {
+    for (std::size_t i = 0; i < name_count; ++i)
+        names_[i] = {in_quotes(name_facts[i].text), schema::infer_kind(name_facts[i].text)};
+    for (std::size_t i = 0; i < layout.groups(); ++i) groups_.push_back(in_quotes(layout.group_name(i)));
 }
 
 RankRows::RankRows(const Layout& layout, std::size_t rank, const HostClock& clock)
     : rank_(rank),
       clock_(clock),
       rank_text_(fmt::format(R"(,"rank":{})", rank)),
-      device_text_(fmt::format(R"(,"device":{},"stream":)", rank % layout.ranks_per_host)) {}
+      device_(static_cast<std::int32_t>(rank % layout.ranks_per_host)) {}
 
 std::string RankRows::run(const Job& job, const Layout& layout) const {
     const Place place = layout.place_of(rank_);
@@ -110,27 +78,29 @@ std::string RankRows::stats(const RowCounts& counts, std::int64_t step, std::int
         counts.dropped_spans, clock_error_ns, 0.001 * static_cast<double>(counts.written()));
 }
 
-char* RankRows::write(char* out, const Item& item, const RowTexts& texts) const {
-    out = append_number(append(out, texts.head(item.name)), item.step);
-    out = append(out, rank_text_);
-    if (item.is_span()) return write_span(out, item, texts);
-    if (item.type() == ItemType::counter) out = append_number(append(out, R"(,"value":)"), item.value);
-    out = append_number(append(out, R"(,"start_ns":)"), clock_.unix_ns(item.start_ns));
-    return append(out, "}\n");
-}
-
-char* RankRows::write_span(char* out, const Item& item, const RowTexts& texts) const {
-    out = append_ms(append(out, R"(,"duration_ms":)"), item.duration_ns);
-    out = append_number(append(out, R"(,"start_ns":)"), clock_.unix_ns(item.start_ns));
-    out = append_ms(append(out, R"(,"host_ms":)"), item.host_ns);
-    const bool on_gpu = item.type() == ItemType::gpu_span;
-    if (on_gpu) out = append_ms(append(out, R"(,"lag_ms":)"), item.lag_ns);
-    out = append_number(append(out, texts.kind(item.name)), item.seq);
-    out = append_number(append(out, R"(,"depth":)"), static_cast<unsigned>(item.depth));
-    if (on_gpu) out = append_number(append(out, device_text_), static_cast<unsigned>(item.stream));
-    if (item.value > 0) out = append_number(append(out, R"(,"bytes":)"), item.value);
-    if (item.group != no_group) out = append_number(append(out, texts.group(item.group)), item.coll);
-    return append(out, "}\n");
+void RankRows::write(std::string& out, const Item& item, const RowTexts& texts) const {
+    const auto& [name, kind] = texts.name(item.name);
+    const std::int64_t start_ns = clock_.unix_ns(item.start_ns);
+    if (item.is_span()) {
+        const bool on_gpu = item.type() == ItemType::gpu_span;
+        schema::begin_span(out,
+                           {name, item.step, item.duration_ns, start_ns, item.host_ns,
+                            on_gpu ? std::optional(item.lag_ns) : std::nullopt, kind,
+                            on_gpu ? schema::clock::gpu : schema::clock::host, item.seq, item.depth,
+                            on_gpu ? device_ : -1, item.stream},
+                           rank_text_);
+        if (item.value > 0) schema::append_member(out, R"(,"bytes":)", item.value);
+        if (item.group != no_group) {
+            out.append(R"(,"group":)").append(texts.group(item.group));
+            schema::append_member(out, R"(,"coll":)", item.coll);
+        }
+    } else {
+        const bool is_counter = item.type() == ItemType::counter;
+        schema::begin_row(out, is_counter ? schema::row::counter : schema::row::mark, name, item.step, rank_text_);
+        if (is_counter) schema::append_member(out, R"(,"value":)", item.value);
+        schema::append_member(out, R"(,"start_ns":)", start_ns);
+    }
+    out += "}\n";
 }
 
 }  // namespace cep::simulation

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row text: writes items as rows of cep-jsonl(5), as the library does.
+// Row text: items as rows of cep-jsonl(5), which the library's own functions write.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "simulate/host_clocks.hpp"
@@ -27,20 +28,18 @@ struct RowCounts {
     void add(const RowCounts& other);
 };
 
-/// The parts of rows that all ranks share.
+/// What the rows of all ranks share: names as JSON strings.
 class RowTexts {
   public:
-    RowTexts(const Job& job, const Layout& layout);
+    explicit RowTexts(const Layout& layout);
 
     [[nodiscard]] std::string_view group(std::uint32_t group) const { return groups_[group]; }
-    /// `{"name":"forward","step":`
-    [[nodiscard]] std::string_view head(Name name) const { return heads_[static_cast<std::size_t>(name)]; }
-    /// `,"kind":"compute","clock":"gpu","seq":`
-    [[nodiscard]] std::string_view kind(Name name) const { return kinds_[static_cast<std::size_t>(name)]; }
+    [[nodiscard]] const std::pair<std::string, schema::Kind>& name(Name name) const {
+        return names_[static_cast<std::size_t>(name)];
+    }
 
   private:
-    std::array<std::string, name_count> heads_;
-    std::array<std::string, name_count> kinds_;
+    std::array<std::pair<std::string, schema::Kind>, name_count> names_;
     std::vector<std::string> groups_;
 };
 
@@ -49,21 +48,16 @@ class RankRows {
   public:
     RankRows(const Layout& layout, std::size_t rank, const HostClock& clock);
 
-    /// No row is longer.
-    static constexpr std::size_t max_row_bytes = 2048;
-
     [[nodiscard]] std::string run(const Job& job, const Layout& layout) const;
     [[nodiscard]] std::string stats(const RowCounts& counts, std::int64_t step, std::int64_t now_ns) const;
-    /// Writes the row of an item to `out`, and returns its end.
-    char* write(char* out, const Item& item, const RowTexts& texts) const;
+    /// Appends the row of an item.
+    void write(std::string& out, const Item& item, const RowTexts& texts) const;
 
   private:
-    char* write_span(char* out, const Item& item, const RowTexts& texts) const;
-
     std::size_t rank_;
     HostClock clock_;
     std::string rank_text_;
-    std::string device_text_;
+    std::int32_t device_;
 };
 
 }  // namespace cep::simulation
