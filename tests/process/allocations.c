@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <link.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@ void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
 void* __libc_realloc(void* memory, size_t size);
 void* __libc_memalign(size_t alignment, size_t size);
+void __libc_free(void* memory);
 
 enum { max_ranges = 16 };
 
@@ -31,6 +33,9 @@ static bool called;
 static atomic_long countdown;  // 0: nothing fails
 static atomic_long failures;
 static atomic_bool all_later;
+static atomic_long held_bytes;  // by all of the process's allocations
+static atomic_long most_bytes;
+static long bytes_before;
 
 static int remember_code(struct dl_phdr_info* object, size_t size, void* unused) {
     static const char* const concerned[] = {"/libcep.so", "/libcjson.so", "/libc.so"};
@@ -76,32 +81,61 @@ static bool allowed(const void* caller) {
     return false;
 }
 
+static void hold(long bytes) {
+    const long now = atomic_fetch_add(&held_bytes, bytes) + bytes;
+    long most = most_bytes;
+    while (now > most && !atomic_compare_exchange_weak(&most_bytes, &most, now)) {
+    }
+}
+
+static void* held(void* memory) {
+    hold((long)malloc_usable_size(memory));
+    return memory;
+}
+
 void* malloc(size_t size) {
-    return allowed(__builtin_return_address(0)) ? __libc_malloc(size) : NULL;
+    return allowed(__builtin_return_address(0)) ? held(__libc_malloc(size)) : NULL;
 }
 
 void* calloc(size_t count, size_t size) {
-    return allowed(__builtin_return_address(0)) ? __libc_calloc(count, size) : NULL;
+    return allowed(__builtin_return_address(0)) ? held(__libc_calloc(count, size)) : NULL;
 }
 
 void* realloc(void* memory, size_t size) {
-    return allowed(__builtin_return_address(0)) ? __libc_realloc(memory, size) : NULL;
+    if (!allowed(__builtin_return_address(0))) return NULL;
+    const long before = (long)malloc_usable_size(memory);
+    void* const made = __libc_realloc(memory, size);
+    if (made != NULL || size == 0) hold((long)malloc_usable_size(made) - before);
+    return made;
 }
 
 void* aligned_alloc(size_t alignment, size_t size) {
-    return allowed(__builtin_return_address(0)) ? __libc_memalign(alignment, size) : NULL;
+    return allowed(__builtin_return_address(0)) ? held(__libc_memalign(alignment, size)) : NULL;
 }
 
 void* memalign(size_t alignment, size_t size) {
-    return allowed(__builtin_return_address(0)) ? __libc_memalign(alignment, size) : NULL;
+    return allowed(__builtin_return_address(0)) ? held(__libc_memalign(alignment, size)) : NULL;
 }
 
 int posix_memalign(void** memory, size_t alignment, size_t size) {
     if (!allowed(__builtin_return_address(0))) return ENOMEM;
-    void* made = __libc_memalign(alignment, size);
+    void* made = held(__libc_memalign(alignment, size));
     if (made == NULL) return ENOMEM;
     *memory = made;
     return 0;
+}
+
+void free(void* memory) {
+    hold(-(long)malloc_usable_size(memory));
+    __libc_free(memory);
+}
+
+void allocations_watch_bytes(void) {
+    most_bytes = bytes_before = held_bytes;
+}
+
+long allocations_most_bytes(void) {
+    return most_bytes - bytes_before;
 }
 
 bool allocations_can_be_counted(void) {
@@ -152,6 +186,10 @@ void allocations_spare_this_thread(void) {
 
 bool allocations_can_be_counted(void) {
     return false;
+}
+void allocations_watch_bytes(void) {}
+long allocations_most_bytes(void) {
+    return 0;
 }
 unsigned long allocations_of_this_thread(void) {
     return 0;

@@ -14,6 +14,11 @@ extern "C" {
 // False under a sanitizer, whose allocator cannot be replaced.
 bool allocations_can_be_counted(void);
 
+// From now on counts the bytes that the process has allocated and not freed, of all threads and libraries.
+void allocations_watch_bytes(void);
+// The most that these have been above what they were then.
+long allocations_most_bytes(void);
+
 // The library's allocations on the calling thread.
 unsigned long allocations_of_this_thread(void);
 
