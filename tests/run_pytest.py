@@ -8,6 +8,7 @@ Exits with 77 (skipped, for Meson) where pytest or a module is missing, or where
 
 import argparse
 import importlib
+import os
 import sys
 
 SKIPPED_STATUS = 77
@@ -32,6 +33,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--needs", action="append", default=[], metavar="MODULE")
     options, arguments = parser.parse_known_args()
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # of what else is installed: no test needs one
     try:
         pytest = importlib.import_module("pytest")
         for module in options.needs:

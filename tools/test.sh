@@ -120,7 +120,7 @@ build_in "$build-o2" -Doptimization=2 -Ddebug=false && o2=built || o2=failed
 # The other compiler, so that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of
 # the time to build. Line numbers are for the sanitizers' reports. What runs in other languages' interpreters runs in the
 # build above only. Without any optimisation some tests take 18 times as long, and the library falls behind the pace of
-# others: so only what computes little is built without (results_options in tools, test_options in tests).
+# others: so only what computes little is built without (results_library in tools, test_options in tests).
 # It takes the time that tests leave, which run beside it: many wait, and some run alone. Whatever is left of both builds
 # goes on beside the next tests.
 build_sanitized() (
@@ -148,8 +148,9 @@ build_both_sanitized &
 processes=$(nproc) # these compute
 read -r asan <&3
 [ "$asan" = failed ] || test_in "$build-asan"
-# What has threads.
+# What has threads, and often waits for the clock; no build is left that would use the time.
 read -r tsan <&3
+processes=$(($(nproc) + 2))
 [ "$tsan" = failed ] || test_in "$build-tsan" --suite unit --suite api --suite faults --suite process --suite fake_cuda \
     --suite cuda --suite soak --suite threads
 count "$build-o2" "$build-asan" "$build-tsan"

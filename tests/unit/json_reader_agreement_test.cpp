@@ -108,14 +108,14 @@ constexpr std::array<std::string_view, 7> seeds = {
     R"( { "" : { "" : [ [ ] , { } , "" , false ] } } )",
     R"({"a":"\\ud800","b":"\\\\","c":"\uDBFF\uDFFF"})",
     R"({"dp":0,"model":{"layers":[1,2,3],"lr":1e-4,"betas":[0.9,0.999]},"commit":"0a1b2c"})"};
-constexpr std::array<std::string_view, 26> pieces = {
+constexpr std::array<std::string_view, 26> json_pieces = {
     "\\ud800", "\\udc00", "\\u0000", "\\u",  "\\",   "\"",       "{",  "}",           "[",
     "]",       ":",       ",",       "-",    "e",    "E+",       ".",  "0",           "9",
     "99999",   "e308",    "e-999",   "null", "true", "\xc3\xa9", "\n", "\xed\xa0\x80"};
 
 TEST(JsonReaderAgreement, HoldsForMutations) {
     Reader reader;
-    cep::test::TextMutator mutator(pieces);
+    cep::test::TextMutator mutator(json_pieces);
     int valid = 0;
     for (int i = 0; i < 300000 && !HasFailure(); ++i) {
         const std::string seed(seeds[mutator.below(seeds.size())]);
