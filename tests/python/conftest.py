@@ -40,6 +40,12 @@ def unconfigured_environment(monkeypatch):
             monkeypatch.delenv(variable)
 
 
+@pytest.fixture
+def without_compiler(monkeypatch):
+    """For the test's processes that compile nothing: they take half the time to import PyTorch."""
+    monkeypatch.setenv("PYTHONPATH", path_with(WITHOUT_COMPILER))
+
+
 def end_ns(span):
     """Where a span ends, in whole nanoseconds: a double of today's UNIX time has steps of 256."""
     return span["start_ns"] + round(span["duration_ms"] * 1e6)

@@ -23,7 +23,7 @@ class Run:
         self.environment = {
             "CEP_COMMAND": str(command),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": path_with(WITHOUT_COMPILER),  # DDP needs it, and gets path_with()
+            "PYTHONPATH": path_with(WITHOUT_COMPILER),
         }
 
     def start(self, *command, options=("--every", "1"), **variables):
@@ -80,7 +80,7 @@ def steps_of(files, name, rank=0):
 def test_a_plain_loop_is_recorded_and_its_results_and_output_stay(run, files, command, with_torch):
     arguments = ["--epochs", "2", "--samples", "320"]
     plain = subprocess.run([sys.executable, EXAMPLE, *arguments], capture_output=True, text=True, check=True)
-    out, err = run(sys.executable, EXAMPLE, *arguments, PYTHONPATH=path_with())
+    out, err = run(sys.executable, EXAMPLE, *arguments)
     assert out == plain.stdout
     assert "cep run: the verdict of" in err and "training_step" in err
     assert steps_of(files, "training_step") == list(range(1, 20))
@@ -179,7 +179,7 @@ def test_the_ranks_of_a_ddp_job_are_recorded_with_their_collectives(run, files, 
     launch = [tmp_path / "launch.py", script, 2, tmp_path]
     plain = subprocess.run(list(map(str, [sys.executable, *launch])), capture_output=True, text=True, check=True)
     (tmp_path / "meeting_point").unlink(missing_ok=True)
-    out, err = run(sys.executable, *launch, PYTHONPATH=path_with())
+    out, err = run(sys.executable, *launch)
     assert sorted(out.splitlines()) == sorted(plain.stdout.splitlines())
     assert "2 ranks" in err
     for rank in range(2):
@@ -214,7 +214,7 @@ if __name__ == "__main__":
 
 
 def test_ranks_that_the_script_spawns_are_recorded(run, files, tmp_path, command, with_torch):
-    _, err = run.script(SPAWNED_RANKS, tmp_path, PYTHONPATH=path_with())
+    _, err = run.script(SPAWNED_RANKS, tmp_path)
     assert "2 ranks on 1 host" in err
     for rank in range(2):
         assert steps_of(files, "training_step", rank) == [1, 2, 3, 4, 5]
@@ -596,7 +596,7 @@ def test_a_rank_file_that_is_missing_here_is_told(run, tmp_path, with_torch):
 def test_ranks_that_are_not_listed_are_not_missed(run, files, tmp_path, command, with_torch):
     script = run.write(DDP)
     (tmp_path / "launch.py").write_text(LAUNCH)
-    _, err = run(sys.executable, tmp_path / "launch.py", script, 2, tmp_path, CEP_RANKS="0", PYTHONPATH=path_with())
+    _, err = run(sys.executable, tmp_path / "launch.py", script, 2, tmp_path, CEP_RANKS="0")
     assert "cep run: the verdict of" in err
     assert [path.name for path in files.directory.iterdir()] == ["cuda_events_rank_0.jsonl"]
 

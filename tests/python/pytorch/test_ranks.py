@@ -26,7 +26,7 @@ if __name__ == "__main__":
 """
 
 
-def test_processes_that_know_their_rank_by_the_process_group_alone(scripts, files):
+def test_processes_that_know_their_rank_by_the_process_group_alone(scripts, files, without_compiler):
     scripts.run(SPAWNED)
     runs = [files.typed("run", rank)[0] for rank in range(2)]
     assert [(run["rank"], run["world_size"]) for run in runs] == [(0, 2), (1, 2)]
@@ -73,7 +73,13 @@ def runs_of(files):
     return [next(row for row in found if row.get("type") == "run") for found in rows]
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
+@pytest.fixture(params=["ddp", "ddp_spawn"])
+def strategy(request):
+    if request.param == "ddp":  # what is spawned imports much of the compiler
+        request.getfixturevalue("without_compiler")
+    return request.param
+
+
 def test_lightning_starts_the_other_ranks(scripts, files, strategy):
     pytest.importorskip("lightning")
     scripts.run(
@@ -90,7 +96,6 @@ if __name__ == "__main__":
         assert [row["step"] for row in files.spans("training_step", rank)] == list(range(5))
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
 def test_lightning_starts_the_other_ranks_of_one_run_under_cep_run(scripts, files, command, strategy, monkeypatch):
     pytest.importorskip("lightning")
     monkeypatch.setenv("CEP_COMMAND", str(command))
