@@ -74,7 +74,7 @@ class CauseFinder {
         Finding* const cause =
             add({.kind = FindingKind::communication}, job_.comm_saving_ms, replay_.shares.communication);
         if (cause == nullptr) return;
-        PhaseSums excess_ms;
+        PhaseSums excess_ms = steps_.no_sums();
         for (const StepGraph& graph : steps_.graphs)
             for (std::size_t node = 0; node < graph.size(); ++node)
                 if (const std::uint32_t key = graph.keys[node]; steps_.is_comm(key))
@@ -114,7 +114,7 @@ class CauseFinder {
         Finding* const cause = add({.kind = FindingKind::stage}, job_.stage_saving_ms, replay_.shares.stages);
         if (cause == nullptr) return false;
         std::vector<double> excess_ms(roles.count());  // of a rank
-        std::vector<PhaseSums> by_phase(roles.count());
+        std::vector<PhaseSums> by_phase(roles.count(), steps_.no_sums());
         steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
             const NodeKey& key = model_.keys[graph.keys[node]];
             const auto over_ms =

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/hash.hpp"
 #include "replay/special_causes.hpp"
@@ -54,11 +55,10 @@ class Correlation {
     bool find_phases() {
         const PhaseSums totals_ms =
             steps_.sum_by_phase([](const StepGraph& graph, std::size_t node) { return graph.own_ms[node]; });
-        double all_ms = 0;
-        for (const auto& [name, ms] : totals_ms) all_ms += ms;
+        const double all_ms = std::accumulate(totals_ms.begin(), totals_ms.end(), 0.0);
         std::vector<std::pair<double, std::uint16_t>> largest;
-        for (const auto& [name, ms] : totals_ms)
-            if (ms > large_phase * all_ms) largest.emplace_back(-ms, name);
+        for (std::uint16_t name = 0; name < totals_ms.size(); ++name)
+            if (totals_ms[name] > large_phase * all_ms) largest.emplace_back(-totals_ms[name], name);
         std::sort(largest.begin(), largest.end());
         if (largest.size() < 2) return false;
         first_ = largest[0].second;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/parallel.hpp"
 #include "replay/special_causes.hpp"
 #include "stats/period.hpp"
 #include "stats/robust.hpp"
@@ -17,7 +18,10 @@ constexpr double least_excess_share = 0.02;  // of a step, as of a straggler
 
 class LoaderSearch {
   public:
-    explicit LoaderSearch(const ReplayedSteps& steps) : graphs_(steps.graphs), model_(steps.model) { number_steps(); }
+    explicit LoaderSearch(const ReplayedSteps& steps)
+        : graphs_(steps.graphs), model_(steps.model), threads_(steps.replayer.threads()) {
+        number_steps();
+    }
 
     std::optional<SpecialCause> find() {
         std::optional<SpecialCause> longest;
@@ -58,15 +62,15 @@ class LoaderSearch {
 
     /// By step, on the median rank.
     [[nodiscard]] std::vector<double> find_waits_ms(std::uint16_t name) const {
-        std::vector<double> waits_ms;
-        std::vector<double> of_rank(model_.rows->ranks().size());
-        for (const StepGraph& graph : graphs_) {
-            std::fill(of_rank.begin(), of_rank.end(), 0);
+        std::vector<double> waits_ms(graphs_.size());
+        for_all(graphs_.size(), threads_, [&](std::size_t i) {
+            const StepGraph& graph = graphs_[i];
+            std::vector<double> of_rank(model_.rows->ranks().size());
             for (std::size_t node = 0; node < graph.size(); ++node)
                 if (is_of(model_, graph, node, name))
                     of_rank[graph.ranks[node]] += static_cast<double>(graph.own_ms[node]);
-            waits_ms.push_back(median_of(of_rank));
-        }
+            waits_ms[i] = median_of(of_rank);
+        });
         return waits_ms;
     }
 
@@ -90,6 +94,7 @@ class LoaderSearch {
 
     std::span<const StepGraph> graphs_;
     const JobModel& model_;
+    const std::size_t threads_;
     std::vector<std::int64_t> numbers_;  // by graph: of its step among those recorded
     std::int64_t unit_ = 1;              // between recorded steps
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -65,7 +66,7 @@ std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
     const auto pause_ms = [limits](const StepGraph& graph, std::size_t node) {
         return limits[graph.keys[node]].pause_ms(graph.own_ms[node]);
     };
-    std::map<std::uint32_t, double> by_rank;
+    std::vector<double> by_rank(steps.ranks());
     std::map<std::uint32_t, std::set<std::uint32_t>> steps_of;  // by rank
     std::vector<double> pauses_ms;
     steps.for_each_work([&](const StepGraph& graph, std::size_t node) {
@@ -76,7 +77,9 @@ std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
         pauses_ms.push_back(ms);
     });
     if (pauses_ms.size() < least_pauses) return std::nullopt;
-    const auto [most, most_ms] = *steps.largest_of(by_rank);
+    const auto largest = std::max_element(by_rank.begin(), by_rank.end());
+    const auto most = static_cast<std::uint32_t>(largest - by_rank.begin());
+    const double most_ms = *largest;
     const double all_ms = std::accumulate(pauses_ms.begin(), pauses_ms.end(), 0.0);
     const bool is_one_rank = most_ms > nearly_all * all_ms && are_too_many(steps_of[most].size(), steps.ranks());
     if (most_ms > most_of_one_rank * all_ms && !is_one_rank) return std::nullopt;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,7 +18,7 @@
 namespace cep::tool {
 
 /// Milliseconds by phase, an index into JobRows::names().
-using PhaseSums = std::map<std::uint16_t, double>;
+using PhaseSums = std::vector<double>;
 
 struct ReplayedSteps {
     std::span<const StepGraph> graphs;
@@ -36,26 +35,22 @@ struct ReplayedSteps {
             for (std::size_t node = 0; node < graph.size(); ++node)
                 if (!is_comm(graph.keys[node])) use(graph, node);
     }
+    [[nodiscard]] PhaseSums no_sums() const { return PhaseSums(model.rows->names().size()); }
     /// The sums of what `ms_of(graph, node)` says of local work.
     template <typename MsOf>
     [[nodiscard]] PhaseSums sum_by_phase(MsOf ms_of) const {
-        PhaseSums sums_ms;
+        PhaseSums sums_ms = no_sums();
         for_each_work([&](const StepGraph& graph, std::size_t node) {
             sums_ms[model.keys[graph.keys[node]].name] += static_cast<double>(ms_of(graph, node));
         });
         return sums_ms;
     }
-    template <typename Map>
-    [[nodiscard]] static auto largest_of(const Map& sums) {
-        return std::max_element(sums.begin(), sums.end(),
-                                [](const auto& a, const auto& b) { return a.second < b.second; });
-    }
     /// The name of the phase with the most; "" if none has any.
     [[nodiscard]] std::string largest_phase(const PhaseSums& sums_ms) const {
-        const auto largest = largest_of(sums_ms);
-        return largest == sums_ms.end() || !(largest->second > 0)
+        const auto largest = std::max_element(sums_ms.begin(), sums_ms.end());
+        return largest == sums_ms.end() || !(*largest > 0)
                    ? ""
-                   : std::string(model.rows->names()[largest->first].name);
+                   : std::string(model.rows->names()[static_cast<std::size_t>(largest - sums_ms.begin())].name);
     }
     /// Where the ranks of a finding are in the job.
     [[nodiscard]] std::vector<std::uint32_t> places_of(const Finding& finding) const {

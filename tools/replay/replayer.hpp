@@ -33,6 +33,7 @@ class Replayer {
     Replayer(std::span<const StepGraph> graphs, std::span<const NodeKey> keys, std::size_t ranks, std::size_t threads)
         : graphs_(graphs), keys_(keys), ranks_(ranks), threads_(threads) {}
 
+    [[nodiscard]] std::size_t threads() const { return threads_; }
     /// `usual`: those of ranks that are prompt in a scenario.
     void set_delays(Delays delays, Delays usual) {
         delays_ = std::move(delays);

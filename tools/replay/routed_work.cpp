@@ -59,7 +59,7 @@ std::vector<bool> find_routed_keys(const JobModel& model) {
 
 std::optional<SpecialCause> find_routed_work(const ReplayedSteps& steps, const std::vector<bool>& is_routed) {
     if (std::find(is_routed.begin(), is_routed.end(), true) == is_routed.end()) return std::nullopt;
-    PhaseSums excess_ms;
+    PhaseSums excess_ms = steps.no_sums();
     std::vector<double> of_rank_ms(steps.ranks());
     double all_ms = 0;
     for (const StepGraph& graph : steps.graphs) {
@@ -73,7 +73,7 @@ std::optional<SpecialCause> find_routed_work(const ReplayedSteps& steps, const s
             all_ms += own_ms;
         }
     }
-    if (excess_ms.empty()) return std::nullopt;
+    if (!(all_ms > 0)) return std::nullopt;
     Finding cause{.kind = FindingKind::routing};
     cause.phase = steps.largest_phase(excess_ms);
     const auto busiest = std::max_element(of_rank_ms.begin(), of_rank_ms.end());

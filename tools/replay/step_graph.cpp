@@ -88,11 +88,11 @@ class StepBuilder {
             shift_clocks(step_, find_clock_offsets_ms(comm_rows(step_), *model_.rows), *model_.rows);
         ranks_.reserve(step_.ranks.size());
         for (const RankRows& rank : step_.ranks) add_rank(rank);
-        observe();
         nodes_.reserve(step_.rows.size() + ranks_.size());
         edges_.reserve(2 * nodes_.capacity());
         match();
         for (std::uint32_t i = 0; i < ranks_.size(); ++i) link(i);
+        if (std::all_of(ranks_.begin(), ranks_.end(), [](const OfRank& rank) { return rank.begins_lost; })) observe();
         finish();
         return std::move(graph_);
     }
@@ -124,6 +124,7 @@ class StepBuilder {
         graph_.lost_pieces += static_cast<std::uint32_t>(lost);
     }
 
+    // Without the beginning of any rank.
     void observe() {
         std::vector<double> lengths_ms;
         for (const OfRank& rank : ranks_) lengths_ms.push_back(rank.pieces.last_ms - rank.pieces.first_ms);
