@@ -326,6 +326,12 @@ def test_where_many_rows_are_lost_no_saving_is_said(cep, job):
     assert "what that costs is not known: 29 % of the rows were lost" in cep("summarize", "job").stdout.decode()
 
 
+def test_of_ranks_whose_cost_is_not_known_the_slowest_is_the_worst(summarized):
+    # Ranks of its tp group look slow as well, where the row of a collective is lost in which they wait for it.
+    _, verdict = summarized(Shape("tensor", dp=4, tp=4), Fault("rank", 1.4, (3,)), Damage(lost=0.2, seed=1))
+    assert verdict["job_slowdown"] is None and "worst is rank 3 " in verdict["headline"]
+
+
 def test_transfers_whose_other_ends_are_lost_are_still_matched(cep, job):
     """Of a send whose row is there, the receive is missing as often as any row: that says nothing of the others."""
     truth = make(job.write, Shape("pipeline", dp=4, pp=4, micro_batches=8), Fault("rank", 1.4, (3,)), Damage(lost=0.12))

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "ledger/table_quantiles.hpp"
 #include "verdict/causes.hpp"
@@ -90,7 +91,10 @@ void set_bound(const JudgedJob& judged, Verdict& verdict) {
 void set_saving(const JudgedJob& judged, Verdict& verdict) {
     const bool is_usable = verdict.replay.is_usable();
     if (!is_usable && judged.table.has_comm) drop_waits(judged.table, verdict);
-    const auto cost_of = [](const Finding& one) { return one.cost_share.value_or(-1); };
+    // What nobody knows the cost of comes last, by what it exceeds its peers by.
+    const auto cost_of = [](const Finding& one) {
+        return std::pair(one.cost_share.value_or(-1), one.all_excess_ms * one.step_fraction);
+    };
     std::stable_sort(verdict.findings.begin(), verdict.findings.end(),
                      [&](const Finding& a, const Finding& b) { return cost_of(a) > cost_of(b); });
     if (!judged.table.has_comm) return;
