@@ -5,109 +5,14 @@ import csv
 import gzip
 import io
 import json
-import pathlib
 import shutil
 import subprocess
-from decimal import Decimal
 
 import numpy as np
 import pytest
-
-TRACES = pathlib.Path(__file__).resolve().parents[1] / "data" / "traces"
-GPU_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
-CLASSES = ("matmul", "attention", "comm", "memory", "other")
-
-
-# ---- an independent computation: times as exact decimals, unions by a sweep over sorted edges
-
-
-def ns(us):
-    return int(Decimal(us) * 1000)
-
-
-def gpu_events(trace):
-    return [e for e in trace["traceEvents"] if e.get("cat") in GPU_CATEGORIES]
-
-
-def covered(spans_a, spans_b=None):
-    """The time that is covered by spans of A, and of B where there is B."""
-    edges = sorted([(t, d, 0) for b, e in spans_a for t, d in ((b, 1), (e, -1))]
-                   + [(t, d, 1) for b, e in spans_b or () for t, d in ((b, 1), (e, -1))])
-    depth, total, previous = [0, 0], 0, 0
-    for time, change, which in edges:
-        if depth[0] > 0 and (spans_b is None or depth[1] > 0):
-            total += time - previous
-        depth[which] += change
-        previous = time
-    return total
-
-
-def class_of(event):
-    """The classes of the kernels in the stored traces, by rules that know no others."""
-    name = event["name"]
-    if event["cat"] != "kernel":
-        return "memory"
-    if name.startswith("nccl"):
-        return "comm"
-    if "sdpa" in name or "cudnn::fusion" in name:
-        return "attention"
-    if name.startswith("nvjet") or "splitKreduce" in name:
-        return "matmul"
-    moving = ("direct_copy_kernel_cuda", "bfloat16_copy_kernel_cuda", "FillFunctor", "vectorized_gather_kernel")
-    return "memory" if any(word in name for word in moving) else "other"
-
-
-def expected(path):
-    with gzip.open(path, "rt") as file:
-        trace = json.load(file, parse_float=Decimal)
-    events = gpu_events(trace)
-    span = {id(e): (ns(e["ts"]), ns(e["ts"]) + ns(e["dur"])) for e in events}
-    annotations = [e for e in trace["traceEvents"] if e.get("name", "").startswith("ProfilerStep#")]
-    edges = list(span.values()) + [(ns(e["ts"]), ns(e["ts"]) + ns(e["dur"])) for e in annotations]
-    begin, end = min(b for b, _ in edges), max(e for _, e in edges)
-    comm = [span[id(e)] for e in events if class_of(e) == "comm"]
-    compute = [span[id(e)] for e in events if class_of(e) != "comm" and e["cat"] == "kernel"]
-    spans = list(span.values())
-    on_gpu = [e for e in annotations if e["cat"] == "gpu_user_annotation"]
-    starts = sorted((ns(e["ts"]), int(e["name"].split("#")[1])) for e in on_gpu)
-    bounds = [s for s, _ in starts] + [end]
-    return {
-        "rank": trace["distributedInfo"]["rank"], "count": len(events), "window": end - begin, "busy": covered(spans),
-        "begin": begin + trace["baseTimeNanoseconds"], "end": end + trace["baseTimeNanoseconds"],
-        "time": {c: sum(ns(e["dur"]) for e in events if class_of(e) == c) for c in CLASSES},
-        "counts": {c: sum(class_of(e) == c for e in events) for c in CLASSES},
-        "comm": covered(comm), "overlap": covered(comm, compute),
-        "steps": [(step, bounds[i + 1] - bounds[i], covered(spans, [(bounds[i], bounds[i + 1])]))
-                  for i, (_, step) in enumerate(starts)],
-        "durations": [(e["name"], ns(e["dur"])) for e in events],
-    }
-
-
-def report(cep, *arguments, **more):
-    return json.loads(cep("kernels", "--json", *arguments, **more).stdout)
-
-
-def check_times(found, want):
-    """`want`: a list of ranks' expectations, whose sums `found` has."""
-    total = lambda key: sum(w[key] for w in want)  # noqa: E731
-    kernel_ns = sum(sum(w["time"].values()) for w in want)
-    times = {
-        "window_ms": total("window"), "busy_ms": total("busy"), "idle_ms": total("window") - total("busy"),
-        "kernel_ms": kernel_ns, "own_work_ms": kernel_ns - sum(w["time"]["comm"] for w in want),
-    }
-    for key, value in times.items():
-        assert found[key] == pytest.approx(value / 1e6, rel=1e-12), key
-    for name in CLASSES:
-        one = found["classes"][name]
-        class_ns = sum(w["time"][name] for w in want)
-        assert one["count"] == sum(w["counts"][name] for w in want)
-        assert one["time_ms"] == pytest.approx(class_ns / 1e6, rel=1e-12), name
-        assert one["share"] == pytest.approx(class_ns / kernel_ns, rel=1e-12), name
-    comm = found["comm"]
-    assert comm["union_ms"] == pytest.approx(total("comm") / 1e6, rel=1e-12)
-    assert comm["overlap_ms"] == pytest.approx(total("overlap") / 1e6, rel=1e-12)
-    assert comm["exposed_ms"] == pytest.approx((total("comm") - total("overlap")) / 1e6, rel=1e-12)
-    assert comm["overlap"] == pytest.approx(total("overlap") / total("comm"), rel=1e-12)
+from kernel_traces import (
+    CLASSES, GPU_CATEGORIES, SMALL, TRACES, check_times, expected, gpu_events, kernel, ranked, report, trace_text,
+)
 
 
 def test_real_traces_give_the_independently_computed_times(cep):
@@ -163,26 +68,6 @@ def test_the_rank_that_the_others_wait_for_is_named(cep):
     assert comm["shortest_ms"] == pytest.approx(times[0])
     assert comm["excess"] == pytest.approx(times[1] / times[0] - 1)
     assert "rank 0 has the least comm, but in 2 steps that may be chance" in found["headline"]
-
-
-# ---- made traces
-
-
-def kernel(name, start_us, duration_us, *, device=0, stream=7, cat="kernel", **more):
-    return {"ph": "X", "cat": cat, "name": name, "pid": device, "tid": stream, "ts": start_us, "dur": duration_us,
-            "args": {"device": device, "stream": stream}, **more}
-
-
-def trace_text(events, **more):
-    return json.dumps({"schemaVersion": 1, **more, "traceEvents": events, "traceName": "t"})
-
-
-def ranked(rank, events, world_size=2, **more):
-    return trace_text(events, distributedInfo={"rank": rank, "world_size": world_size}, **more)
-
-
-SMALL = [kernel("sgemm_nn", 100, 10), kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL()", 105, 10, stream=9),
-         kernel("Memcpy DtoH (Device -> Pinned)", 130, 5, cat="gpu_memcpy")]
 
 
 def test_host_events_and_annotations_do_not_count(cep, tmp_path):
@@ -452,59 +337,6 @@ def test_traces_of_cpus_have_their_summary_and_one_message(cep, tmp_path):
     cep("kernels", "--strict", ".", status=4)
 
 
-GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel"
-SCALAR_GEMM = "ampere_sgemm_128x64_nn"
-FLASH = "void pytorch_flash::flash_fwd_kernel<float>(int)"
-NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float>(float*)"
-PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
-RULES = {
-    "bound by compute: compare": ([(GEMM, 51), (SOFTMAX, 38), (NCCL, 11)], [(GEMM, 49), (SOFTMAX, 38), (NCCL, 13)]),
-    "little of matmul runs on Tensor Cores": ([(SCALAR_GEMM, 40), (GEMM, 35), (NCCL, 15)],
-                                              [(SCALAR_GEMM, 35), (GEMM, 40), (NCCL, 15)]),
-    "communication is": ([(GEMM, 79), (NCCL, 21)], [(GEMM, 81), (NCCL, 19)]),
-    "other kernels are": ([(GEMM, 59), (SOFTMAX, 41)], [(GEMM, 61), (SOFTMAX, 39)]),
-    "pageable memory: pin_memory": ([(GEMM, 97), (PAGEABLE, 3)], [(GEMM, 99), (PAGEABLE, 1)]),
-}
-
-
-def advice_on(cep, tmp_path, kernels, gap_us=0, times=10):
-    events, at_us = [], 0
-    for name, duration_us in kernels:
-        category = "gpu_memcpy" if name == PAGEABLE else "kernel"
-        events.append(kernel(name, at_us * times, duration_us * times, cat=category))
-        at_us += duration_us + gap_us
-    (tmp_path / "t.json").write_text(trace_text(events))
-    return cep("kernels", "t.json").stdout.decode().split("\nranks ")[0]
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_advice_is_given_from_its_threshold_on(cep, tmp_path, rule):
-    with_it, without = RULES[rule]
-    assert rule in advice_on(cep, tmp_path, with_it)
-    assert rule not in advice_on(cep, tmp_path, without)
-
-
-def test_short_kernels_with_gaps_are_bound_by_launches(cep, tmp_path):
-    """Of 20 µs are not, and without gaps the GPU does not wait."""
-    kernels = [(SOFTMAX, 19)] * 50
-    assert "bound by launches" in advice_on(cep, tmp_path, kernels, gap_us=6, times=1)
-    assert "bound by launches" not in advice_on(cep, tmp_path, [(SOFTMAX, 21)] * 50, gap_us=6, times=1)
-    assert "bound by launches" not in advice_on(cep, tmp_path, kernels, gap_us=4, times=1)
-
-
-def test_mostly_idle_gpus_are_the_hosts_first(cep, tmp_path):
-    for gap_us, is_idle in ((11, True), (9, False)):
-        text = advice_on(cep, tmp_path, [(GEMM, 10)] * 50, gap_us=gap_us, times=1)
-        assert ("look first at what the host does between kernels" in text) == is_idle
-
-
-def test_attention_is_a_class_of_its_own(cep, tmp_path):
-    text = advice_on(cep, tmp_path, [(FLASH, 70), (GEMM, 20), (SOFTMAX, 10)])
-    assert "matmul 20.0 %, attention 70.0 %, comm 0.0 %, memory 0.0 %, other 10.0 %" in text
-    assert "100.0 % of matmul's time is in kernels whose names say Tensor Cores" in text
-
-
 def test_one_bad_file_does_not_hide_the_good_ones(cep, tmp_path):
     (tmp_path / "bad.json").write_text("nonsense")
     (tmp_path / "good.json").write_text(trace_text(SMALL))
@@ -577,42 +409,3 @@ def test_a_limit_does_not_cut_the_classes(cep):
 
 def test_text_says_that_comm_contains_waiting(cep):
     assert "contains waiting for the other ranks" in cep("kernels", TRACES).stdout.decode()
-
-
-def test_copies_by_direction_and_memory_of_the_host(cep, tmp_path):
-    """As Kineto writes them: bytes in the arguments."""
-    def copy(name, start_us, duration_us, size, **more):
-        event = kernel(name, start_us, duration_us, cat="gpu_memcpy", **more)
-        return {**event, "args": {**event["args"], "bytes": size}}
-
-    (tmp_path / "t.json").write_text(trace_text([
-        copy("Memcpy HtoD (Pinned -> Device)", 0, 10, 100000), copy(PAGEABLE, 10, 50, 50000), copy(PAGEABLE, 60, 50, 150000),
-        copy("Memcpy DtoH (Device -> Pageable)", 110, 5, 1000), copy("Memcpy DtoD (Device -> Device)", 115, 4, 8000),
-        kernel("Memcpy HtoD (Pinned -> Device)", 120, 10, cat="gpu_memcpy")]))
-    copies = {(copy["direction"], copy["host_memory"]): copy for copy in report(cep, "t.json")["total"]["copies"]}
-    figures = {kind: (copy["count"], copy["bytes"], copy["time_ms"], copy["gb_per_s"]) for kind, copy in copies.items()}
-    assert figures == {
-        ("host to device", "pinned"): (2, 100000, 0.02, pytest.approx(5)),
-        ("host to device", "pageable"): (2, 200000, 0.1, pytest.approx(2)),
-        ("device to host", "pageable"): (1, 1000, 0.005, pytest.approx(0.2)),
-        ("device to device", None): (1, 8000, 0.004, pytest.approx(2))}
-    text = cep("kernels", "t.json").stdout.decode()
-    lines = [line.split() for line in text.splitlines()]
-    assert "host to device pageable 2 200 kB 100.0 µs 2 GB/s".split() in lines
-
-
-def test_memory_events_give_the_peak_of_the_fullest_gpu(cep, tmp_path):
-    """Those of the host's allocator do not count."""
-    def memory(device, allocated, size, kind=1):
-        return {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5,
-                "args": {"Total Reserved": 2 * allocated, "Total Allocated": allocated, "Bytes": size, "Device Id": device,
-                         "Device Type": kind}}
-
-    events = [memory(0, 300, 300), memory(0, 100, -200), memory(1, 700, 700), memory(1, 900, 200), memory(-1, 10**9, 5, kind=0)]
-    properties = [{"id": 0, "name": "X", "totalGlobalMem": 1000}, {"id": 1, "name": "X", "totalGlobalMem": 2000}]
-    (tmp_path / "t.json").write_text(ranked(3, events + SMALL, 4, deviceProperties=properties))
-    (rank,) = report(cep, "t.json")["ranks"]
-    assert rank["memory"] == {"peak_allocated_bytes": 900, "peak_reserved_bytes": 1800, "allocations": 2, "device_bytes": 2000}
-    assert "peak 900 B allocated, 1.8 kB reserved of 2.0 kB (rank 3); 2 allocations" in cep("kernels", "t.json").stdout.decode()
-    (tmp_path / "t.json").write_text(trace_text(SMALL))
-    assert report(cep, "t.json")["ranks"][0]["memory"] is None

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs whose links are known, for the tests of cep comm."""
+
+import json
+
+import numpy as np
+import pytest
+from network import Network, transfer_ms
+
+SIZES = (65_536, 1_048_576, 8_388_608, 67_108_864, 268_435_456)
+FACTORS = {
+    "all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n - 1) / n,
+    "reduce_scatter": lambda n: (n - 1) / n, "all_to_all": lambda n: (n - 1) / n, "gather": lambda n: (n - 1) / n,
+    "scatter": lambda n: (n - 1) / n,
+    "broadcast": lambda n: 1, "reduce": lambda n: 1, "send_recv": lambda n: 1,
+}
+
+
+@pytest.fixture
+def comm(cep):
+    def run(*arguments, **more):
+        return json.loads(cep("comm", "--json", *arguments, **more).stdout)
+    return run
+
+
+def planted(job, *, alpha_us=25.0, beta=120.0, ranks=4, sizes=SIZES, repeats=9, noise=0.0, seed=1, name="all_reduce"):
+    network = Network(job, ranks, seed=seed)
+    for step in range(repeats):
+        for size in sizes:
+            factor = np.exp(network.rng.gauss(0, noise))
+            network.collective(name, "dp", range(ranks), size, transfer_ms(size, alpha_us, beta) * factor, step=step)
+    network.write()
+    return network
+
+
+def grouped(job):
+    """Twelve groups of two ranks each, of which the last four have a slower network, and one of all ranks."""
+    network = Network(job, 24)
+    for step in range(4):
+        for size in SIZES:
+            for g in range(12):
+                beta = 50 if g >= 8 else 200
+                network.collective("all_reduce", f"tp.dp{g}", (2 * g, 2 * g + 1), size, transfer_ms(size, 5, beta),
+                                   step=step)
+            network.collective("all_reduce", "world", range(24), size, transfer_ms(size, 90, 30), step=step)
+    network.write()
