@@ -19,22 +19,21 @@ static cep_attrs with_meta(const char* meta) {
 
 // One span with these attributes, written and read back.
 static const row* written_with(const cep_attrs* attrs) {
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+
     const cep_span span = cep_begin_with(region, CEP_HOST, attrs);
     if (span == CEP_SPAN_NONE) check_fail(__FILE__, __LINE__, "cep_begin_with: %s", cep_last_error());
     cep_end(region, span, CEP_HOST);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     return rows_span(&all, "all_reduce", 0);
 }
 
 // Every call that takes attributes refuses these, keeps the span without them, and counts it.
 static void check_attrs_refused(const cep_attrs* attrs, int32_t code, const char* name) {
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+
     const cep_span begun = cep_begin_with(region, CEP_HOST, attrs);
     CHECK(begun != CEP_SPAN_NONE);
     CHECK_CONTAINS(cep_last_error(), name);
@@ -43,8 +42,7 @@ static void check_attrs_refused(const cep_attrs* attrs, int32_t code, const char
     const cep_span span = cep_begin(region, CEP_HOST);
     CHECK_EQ(cep_end_with(region, span, CEP_HOST, attrs), code);
     CHECK_EQ(stats_of(profiler).open_spans, 0);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, SPAN), 3);
     static const char* const keys[] = {"bytes", "flops", "group", "coll", "error", "meta"};
     for (size_t n = 0; n < 3; ++n)
@@ -122,16 +120,15 @@ TEST(an_error_is_written) {
 }
 
 TEST(each_attribute_at_the_end_replaces_that_of_the_begin) {
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+
     const cep_attrs begun = {
         .struct_size = sizeof begun, .bytes = 100, .flops = 7, .group = "dp", .coll = 3, .meta = "{\"old\":1}"};
     const cep_attrs ended = {.struct_size = sizeof ended, .bytes = 200, .coll = -1, .meta = "{\"new\":2}"};
     const cep_span span = cep_begin_with(region, CEP_HOST, &begun);
     CHECK_EQ(cep_end_with(region, span, CEP_HOST, &ended), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const row* written = rows_span(&all, "all_reduce", 0);
     CHECK_EQ(row_int(written, "bytes"), 200);
     CHECK(row_number(written, "flops") == 7);
@@ -142,13 +139,12 @@ TEST(each_attribute_at_the_end_replaces_that_of_the_begin) {
 }
 
 TEST(record_takes_attributes) {
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+
     const cep_attrs attrs = {.struct_size = sizeof attrs, .bytes = 64, .coll = -1, .meta = "{\"a\":[1]}"};
     CHECK_EQ(cep_record(region, 0, 1000, &attrs), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(row_int(rows_span(&all, "all_reduce", 0), "bytes"), 64);
     CHECK_EQ(cJSON_GetArraySize(row_at(rows_span(&all, "all_reduce", 0), "meta/a")), 1);
 }
@@ -255,9 +251,9 @@ TEST(a_meta_of_16384_bytes_is_accepted) {
 TEST(a_meta_of_16385_bytes_is_refused) {
     char* meta = meta_of_size(16385);
     const cep_attrs attrs = with_meta(meta);
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+
     cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
     CHECK_CONTAINS(cep_last_error(), "meta");
     CHECK(cep_record(region, 0, 1, &attrs) < 0);
@@ -360,9 +356,9 @@ TEST(longer_attributes_with_an_unknown_one_set_are_refused) {
         uint64_t unknown;
     } newer = {no_attrs(), 0};
     newer.known.struct_size = sizeof newer;
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+
     CHECK_EQ(cep_record(region, 0, 1, &newer.known), CEP_OK);
     newer.unknown = 1;
     CHECK_EQ(cep_record(region, 0, 1, &newer.known), CEP_EINVAL);
@@ -384,9 +380,9 @@ TEST(many_large_metas_are_written_or_counted_as_dropped) {
     enum { spans = 3000 };
     char* meta = meta_of_size(16384);
     const cep_attrs attrs = with_meta(meta);
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+
     for (int i = 0; i < spans; ++i) cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
     close_now(profiler);
     free(meta);

@@ -5,12 +5,10 @@
 #include "trainer.h"
 
 TEST(a_counter_is_written_with_its_step_and_value) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 3), CEP_OK);
+    cep_profiler* profiler = open_at_step(3);
     CHECK_EQ(cep_counter(profiler, "memory.allocated_bytes", 8589934592.0), CEP_OK);
     CHECK_EQ(cep_counter(profiler, "loss", -0.1), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "counter"), 2);
     const row *memory = rows_nth(&all, "counter", 0), *loss = rows_nth(&all, "counter", 1);
     CHECK_TEXT(row_text(memory, "name"), "memory.allocated_bytes");
@@ -22,11 +20,9 @@ TEST(a_counter_is_written_with_its_step_and_value) {
 
 TEST(a_counter_keeps_every_digit_of_a_double) {
     static const double values[] = {0.1, 1.0 / 3.0, 5e-324, 1.7976931348623157e308, 123456789012345680.0, 0.0};
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     for (size_t i = 0; i < sizeof values / sizeof *values; ++i) CHECK_EQ(cep_counter(profiler, "x", values[i]), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     for (size_t i = 0; i < sizeof values / sizeof *values; ++i)
         CHECK(row_number(rows_nth(&all, "counter", i), "value") == values[i]);
 }
@@ -37,33 +33,28 @@ TEST(a_counter_on_an_unrecorded_step_is_not_written) {
     cep_profiler* profiler = open_with(&options);
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
     CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "counter"), 0);
 }
 
 TEST(values_that_json_lacks_are_refused) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     CHECK_EQ(cep_counter(profiler, "loss", NAN), CEP_EINVAL);
     CHECK_EQ(cep_counter(profiler, "loss", INFINITY), CEP_EINVAL);
     CHECK_EQ(cep_counter(profiler, "loss", -INFINITY), CEP_EINVAL);
     CHECK_CONTAINS(cep_last_error(), "value");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "counter"), 0);
 }
 
 TEST(bad_names_of_counters_and_marks_are_refused) {
     static const char* const names[] = {NULL, "", "a\nb", "a\xc2\x9b", "\xff"};
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
         CHECK_EQ(cep_counter(profiler, names[i], 1), CEP_EINVAL);
         CHECK_EQ(cep_mark(profiler, names[i], NULL), CEP_EINVAL);
     }
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "counter") + rows_count(&all, "mark"), 0);
 }
 
@@ -86,12 +77,10 @@ TEST(more_than_4096_counter_names_are_refused) {
 }
 
 TEST(a_mark_is_written_with_its_step_and_meta) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 5), CEP_OK);
+    cep_profiler* profiler = open_at_step(5);
     CHECK_EQ(cep_mark(profiler, "checkpoint", "{\"path\":\"a\\/b\",\n\"bytes\":12}"), CEP_OK);
     CHECK_EQ(cep_mark(profiler, "evaluation", NULL), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "mark"), 2);
     const row* mark = rows_nth(&all, "mark", 0);
     CHECK_TEXT(row_text(mark, "name"), "checkpoint");
@@ -111,19 +100,16 @@ TEST(a_mark_is_written_on_every_step_of_the_window) {
         CHECK_EQ(cep_step(profiler, steps[i]), CEP_OK);
         CHECK_EQ(cep_mark(profiler, "checkpoint", NULL), CEP_OK);
     }
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "mark"), 4);
     for (size_t i = 0; i < 4; ++i) CHECK_EQ(row_int(rows_nth(&all, "mark", i), "step"), steps[i + 1]);
 }
 
 TEST(a_mark_with_bad_meta_is_refused_and_the_file_stays_whole) {
     static const char* const metas[] = {"", "[]", "{\"a\":", "{} {}", "null"};
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     for (size_t i = 0; i < sizeof metas / sizeof *metas; ++i)
         CHECK_EQ(cep_mark(profiler, "checkpoint", metas[i]), CEP_EJSON);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "mark"), 0);
 }

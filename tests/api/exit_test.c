@@ -100,8 +100,7 @@ TEST(spans_may_end_and_begin_in_destructors_of_a_thread) {
     pthread_t thread;
     CHECK_EQ(pthread_create(&thread, NULL, begin_and_leave_the_end_to_the_destructor, NULL), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
     CHECK_EQ(rows_spans_named(&all, "backward"), 5);
 }

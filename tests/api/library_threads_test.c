@@ -166,8 +166,7 @@ TEST(threads_with_nothing_to_do_sleep_until_a_call_wakes_them) {
     }
     CHECK_EQ(cep_set_meta(profiler, "{\"dp\":3}"), CEP_OK);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, SPAN), 3);
     CHECK_EQ(row_int(rows_last(&all, "run"), "dp"), 3);
 }

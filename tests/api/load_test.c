@@ -55,9 +55,9 @@ TEST(a_full_ring_of_the_smallest_size_drops_and_counts) {
 }
 
 TEST(a_span_left_open_while_a_million_others_pass_is_written) {
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "training_step", CEP_KIND_AUTO);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+
     const cep_span span = cep_begin(region, CEP_HOST);
     record_spans(profiler, "forward", million);
     cep_end(region, span, CEP_HOST);
@@ -77,9 +77,9 @@ TEST(a_span_left_open_while_a_million_others_pass_is_written) {
 TEST(spans_nested_beyond_the_slots_are_counted) {
     enum { nested = 5000 };
     static cep_span spans[nested];
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "layer", CEP_KIND_COMPUTE);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+
     for (int i = 0; i < nested; ++i) spans[i] = cep_begin(region, CEP_HOST);
     for (int i = nested - 1; i >= 0; --i) cep_end(region, spans[i], CEP_HOST);
     record_spans(profiler, "forward", 1);
@@ -144,8 +144,7 @@ static void* close_after_some(void* argument) {
 }
 
 TEST(a_close_while_other_threads_record_keeps_the_file_whole) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     pthread_t closer;
     CHECK_EQ(pthread_create(&closer, NULL, close_after_some, profiler), 0);
     run_threads(record_until_closed, profiler);
@@ -163,8 +162,7 @@ static void* begin_one_of_many(void* argument) {
 
 TEST(threads_beyond_the_limit_are_recorded_or_counted) {
     enum { threads = CHECK_SANITIZED ? 300 : 1500 };
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     for (int i = 0; i < threads; ++i) {
         pthread_t thread;
         CHECK_EQ(pthread_create(&thread, NULL, begin_one_of_many, profiler), 0);

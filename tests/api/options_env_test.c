@@ -292,8 +292,7 @@ TEST(open_without_options_follows_the_environment) {
     cep_profiler* profiler = open_with(NULL);
     record_step(profiler, 10, "forward");
     record_step(profiler, 11, "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
 }
 

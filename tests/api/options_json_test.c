@@ -407,8 +407,7 @@ TEST(options_from_json_outlive_their_struct_in_the_profiler) {
     cep_profiler* profiler = open_with(&options);
     cep_options_clear(&options);
     record_step(profiler, 0, "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
     CHECK_EQ(row_at(rows_nth(&all, "run", 0), "meta/model/layers")->valueint, 12);
 }

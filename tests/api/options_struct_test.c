@@ -233,8 +233,7 @@ TEST(the_smallest_ring_is_accepted) {
     options.ring_capacity = 16;
     cep_profiler* profiler = open_with(&options);
     record_step(profiler, 0, "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
 }
 
@@ -275,8 +274,7 @@ TEST(the_library_copies_the_strings_and_arrays_it_is_given) {
     memset(meta, 'x', sizeof meta - 1);
     ranks[0] = 9;
     record_step(profiler, 0, "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(row_at(rows_nth(&all, "run", 0), "meta/a")->valueint, 1);
 }
 

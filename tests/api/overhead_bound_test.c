@@ -97,8 +97,7 @@ TEST(the_stride_is_lengthened_rather_than_the_bound_exceeded) {
     options.record_every_n_steps = 3;
     cep_profiler* profiler = open_with(&options);
     train_until_lengthened(profiler, 3);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK(check_spans_follow_the_stride(&all, 3) >= 1);
     const row* change = rows_nth(&all, "mark", 0);
     CHECK(row_int(change, "to") > 3);
@@ -119,8 +118,7 @@ TEST(the_library_decides_within_50_recorded_steps) {
     }
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     CHECK_EQ(cep_phase(profiler, NULL, CEP_HOST), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK(rows_count(&all, "mark") >= 1);
     CHECK(row_int(rows_nth(&all, "mark", 0), "step") <= steps * stride);
 }
@@ -143,8 +141,7 @@ TEST(each_change_is_said_once_on_standard_error) {
     const cep_options options = bounded_options(tight_percent);
     cep_profiler* profiler = open_with(&options);
     train_until_lengthened(profiler, 1);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const row* change = rows_nth(&all, "mark", 0);
     char expected[256];
     snprintf(expected, sizeof expected, "lengthened from 1 to %lld at step %lld: cep took ",
@@ -161,8 +158,7 @@ TEST(a_run_row_is_followed_by_the_last_change) {
     train_until_lengthened(profiler, 1);
     CHECK_EQ(cep_set_meta(profiler, "{\"dp\":1}"), CEP_OK);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const size_t marks = rows_count(&all, "mark");
     CHECK(marks >= 2);
     const row *last = rows_nth(&all, "mark", marks - 1), *before = rows_nth(&all, "mark", marks - 2);
@@ -175,8 +171,7 @@ TEST(a_flat_file_has_no_row_of_a_change) {
     options.layout = CEP_LAYOUT_FLAT;
     cep_profiler* profiler = open_with(&options);
     train_until_lengthened(profiler, 1);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, SPAN), all.count);
 }
 
@@ -199,8 +194,7 @@ static void check_never_lengthened(double percent) {
         work();
     }
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, SPAN), steps);
     CHECK_EQ(rows_count(&all, "mark"), 0);
     CHECK_EQ(count_messages("stride"), 0);

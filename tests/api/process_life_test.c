@@ -12,8 +12,7 @@
 #include "trainer.h"
 
 static void leave_without_close(void) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    cep_profiler* profiler = open_at_step(1);
     record_spans(profiler, "forward", 50);
     cep_begin(cep_region_get(profiler, "backward", CEP_KIND_AUTO), CEP_HOST);
 }
@@ -65,8 +64,7 @@ TEST(the_trainers_threads_get_the_signals_of_the_process) {
 }
 
 static void leave_at_once_after_a_flush(void) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    cep_profiler* profiler = open_at_step(1);
     record_spans(profiler, "forward", 30);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     record_spans(profiler, "backward", 30);
@@ -81,8 +79,7 @@ TEST(an_immediate_exit_loses_at_most_what_was_not_flushed) {
 }
 
 static void die_after_a_flush(void) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    cep_profiler* profiler = open_at_step(1);
     record_spans(profiler, "forward", 30);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     raise(SIGKILL);
@@ -130,8 +127,7 @@ TEST(a_forked_child_does_nothing_on_the_parents_profiler) {
     CHECK_CHILD_PASSES(call_everything_on_the_inherited_profiler);
     cep_end(inherited_region, inherited_span, CEP_HOST);
     record_spans(inherited, "forward", 10);
-    close_now(inherited);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(inherited);
     CHECK_EQ(rows_spans_named(&all, "forward"), 21);
     CHECK_EQ(rows_count(&all, "counter") + rows_count(&all, "mark") + rows_count(&all, "open"), 0);
     CHECK_EQ(rows_count(&all, "run"), 1);
@@ -350,15 +346,13 @@ static void* record_and_go(void* argument) {
 
 TEST(threads_may_exit_before_their_spans_are_written) {
     enum { threads = 50 };
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     for (int i = 0; i < threads; ++i) {
         pthread_t thread;
         CHECK_EQ(pthread_create(&thread, NULL, record_and_go, profiler), 0);
         CHECK_EQ(pthread_join(thread, NULL), 0);
     }
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "forward"), threads * 20);
     CHECK_EQ(stats_of(profiler).threads, threads);
 }
@@ -369,13 +363,11 @@ static void* begin_and_go(void* argument) {
 }
 
 TEST(a_span_left_open_by_a_thread_that_exits_gets_an_open_row) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 4), CEP_OK);
+    cep_profiler* profiler = open_at_step(4);
     pthread_t thread;
     CHECK_EQ(pthread_create(&thread, NULL, begin_and_go, profiler), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "open"), 1);
     const cep_stats stats = stats_of(profiler);
     check_nothing_unaccounted(&stats);

@@ -64,8 +64,7 @@ TEST(a_name_of_255_bytes_is_accepted_and_one_of_256_refused) {
     name[255] = '\0';
     CHECK(cep_region_get(profiler, name, CEP_KIND_AUTO) != NULL);
     record_step(profiler, 0, name);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, name), 1);
 }
 
@@ -83,8 +82,7 @@ TEST(names_are_escaped_as_json) {
                                         "\xf0\x9f\x9a\x80 launch", "a/b {c} [d], e: f", "\xc2\xb5s"};
     cep_profiler* profiler = open_here();
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) record_step(profiler, 0, names[i]);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) CHECK_EQ(rows_spans_named(&all, names[i]), 1);
 }
 
@@ -99,22 +97,19 @@ TEST(more_than_4096_regions_are_refused_and_the_others_still_work) {
     CHECK_CONTAINS(cep_last_error(), "4096");
     CHECK(cep_region_get(profiler, "region 7", CEP_KIND_OTHER) != NULL);
     record_step(profiler, 0, "region 4095");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "region 4095"), 1);
 }
 
 TEST(regions_with_many_names_do_not_mix_their_spans) {
     enum { regions = 300 };
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     char name[32];
     for (int i = 0; i < regions; ++i) {
         snprintf(name, sizeof name, "region %d", i);
         record_spans(profiler, name, 1 + i % 3);
     }
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     for (int i = 0; i < regions; ++i) {
         snprintf(name, sizeof name, "region %d", i);
         CHECK_EQ(rows_spans_named(&all, name), 1 + i % 3);

@@ -28,8 +28,7 @@ TEST(set_meta_keeps_at_most_64_kib_in_all) {
     CHECK_CONTAINS(cep_last_error(), "meta");
     CHECK_CONTAINS(cep_last_error(), "65536 bytes");
     CHECK_EQ(kept, 64);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const row* run = rows_last(&all, "run");
     CHECK(row_has(run, "meta"));
     CHECK_EQ(cJSON_GetArraySize(row_at(run, "meta")), kept);
@@ -42,8 +41,7 @@ TEST(set_meta_replaces_a_key_when_no_more_keys_fit) {
     CHECK_EQ(code, CEP_ELIMIT);
     for (int i = 0; i < 100; ++i)
         CHECK_EQ(cep_set_meta(profiler, i % 2 == 0 ? "{\"key3\":1}" : "{\"key3\":2}"), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(row_at(rows_last(&all, "run"), "meta/key3")->valueint, 2);
 }
 
@@ -56,8 +54,7 @@ TEST(set_meta_that_goes_past_the_limit_keeps_none_of_its_keys) {
     strcpy(end + 66000, "\"}");
     CHECK_EQ(cep_set_meta(profiler, json), CEP_ELIMIT);
     free(json);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const row* run = rows_last(&all, "run");
     CHECK(!row_has(run, "dp"));
     CHECK(!row_has(run, "meta"));
@@ -73,8 +70,7 @@ TEST(set_meta_while_rows_are_written_repeats_no_run_row) {
         snprintf(json, sizeof json, "{\"n\":%d}", i);
         CHECK_EQ(cep_set_meta(profiler, json), CEP_OK);
     }
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const char* last = "";
     for (size_t i = 0; i < all.count; ++i) {
         if (!row_is(&all.items[i], "run")) continue;
@@ -87,8 +83,7 @@ TEST(set_meta_keeps_a_nul_character_as_it_is_written) {
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_set_meta(profiler, "{\"a\":\"b\\u0000c\"}"), CEP_OK);
     record_step(profiler, 0, "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_CONTAINS(rows_last(&all, "run")->text, "\"a\":\"b\\u0000c\"");
 }
 

@@ -91,8 +91,7 @@ TEST(each_restart_appends_a_run_row_with_the_next_attempt) {
 }
 
 TEST(the_attempt_is_found_before_many_rows) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     for (int i = 0; i < 5; ++i) {
         record_spans(profiler, "forward", 2000);
         CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
@@ -161,8 +160,7 @@ TEST(set_meta_puts_known_keys_at_top_level_and_others_under_meta) {
                           "\"model\":\"m\",\"tags\":[1,2]}"),
              CEP_OK);
     record_step(profiler, 0, "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const row* run = rows_last(&all, "run");
     CHECK_EQ(row_int(run, "dp"), 3);
     CHECK_EQ(row_int(run, "tp"), 0);
@@ -185,8 +183,7 @@ TEST(set_meta_twice_keeps_both) {
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     CHECK_EQ(cep_set_meta(profiler, "{\"tp\":1,\"b\":2}"), CEP_OK);
     record_step(profiler, 1, "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const row* run = rows_last(&all, "run");
     CHECK_EQ(row_int(run, "dp"), 3);
     CHECK_EQ(row_int(run, "tp"), 1);
@@ -213,14 +210,12 @@ TEST(set_meta_refuses_non_objects_and_known_keys_of_the_wrong_type) {
     CHECK_EQ(cep_set_meta(profiler, "{\"dp\":-1,\"tp\":2}"), CEP_EJSON);
     CHECK_CONTAINS(cep_last_error(), "dp");
     CHECK_EQ(cep_set_meta(profiler, NULL), CEP_EINVAL);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK(!row_has(rows_last(&all, "run"), "tp"));
 }
 
 TEST(the_stats_row_at_close_accounts_for_every_span) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     record_spans(profiler, "forward", 100);
     CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
     CHECK_EQ(cep_mark(profiler, "checkpoint", NULL), CEP_OK);
@@ -247,9 +242,9 @@ TEST(the_stats_row_at_close_accounts_for_every_span) {
 }
 
 TEST(a_flush_after_a_loss_writes_a_stats_row_and_the_next_flush_none) {
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+
     while (cep_begin(region, CEP_HOST) != CEP_SPAN_NONE) continue;  // more than can be open at once
     CHECK_EQ(stats_of(profiler).dropped_slots, 1);
     for (int flush = 0; flush < 3; ++flush) CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
@@ -292,13 +287,12 @@ TEST(get_stats_refuses_bad_arguments) {
 }
 
 TEST(a_span_unfinished_at_close_gets_an_open_row) {
-    cep_profiler* profiler = open_here();
+    cep_profiler* profiler = open_at_step(9);
     cep_region* region = cep_region_get(profiler, "backward", CEP_KIND_AUTO);
-    CHECK_EQ(cep_step(profiler, 9), CEP_OK);
+
     cep_begin(region, CEP_HOST);
     record_spans(profiler, "forward", 1);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "open"), 1);
     CHECK_TEXT(row_text(rows_nth(&all, "open", 0), "name"), "backward");
     CHECK_EQ(row_int(rows_nth(&all, "open", 0), "step"), 9);
@@ -308,8 +302,7 @@ TEST(a_span_unfinished_at_close_gets_an_open_row) {
 }
 
 TEST(a_flush_writes_finished_spans) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    cep_profiler* profiler = open_at_step(1);
     record_spans(profiler, "forward", 5);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     const rows all = rows_read(RANK_FILE);
@@ -323,8 +316,7 @@ TEST(flush_and_close_refuse_a_negative_timeout) {
     CHECK_EQ(cep_flush(profiler, -1), CEP_EINVAL);
     CHECK_EQ(cep_close(profiler, -1), CEP_EINVAL);
     record_step(profiler, 0, "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
 }
 
@@ -341,8 +333,7 @@ TEST(the_flat_layout_has_four_keys_and_no_other_rows) {
     CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
     CHECK_EQ(cep_mark(profiler, "checkpoint", NULL), CEP_OK);
     cep_begin(cep_region_get(profiler, "backward", CEP_KIND_AUTO), CEP_HOST);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(all.count, 1);
     const row* span = &all.items[0];
     CHECK_EQ(cJSON_GetArraySize(span->json), 4);
@@ -357,8 +348,7 @@ TEST(the_flat_layout_repeats_the_metadata_of_the_run_in_each_row) {
     cep_profiler* profiler = open_with(&options);
     CHECK_EQ(cep_set_meta(profiler, "{\"model\":\"m\",\"step\":99}"), CEP_OK);
     record_step(profiler, 6, "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(all.count, 1);
     CHECK_TEXT(row_text(&all.items[0], "model"), "m");
     CHECK_EQ(row_int(&all.items[0], "step"), 6);
@@ -375,8 +365,7 @@ TEST(the_flat_layout_puts_metadata_at_top_level_without_overriding_a_core_key) {
                                  "\"duration_ms\":0,\"nested\":{\"rank\":5}}"};
     CHECK_EQ(cep_step(profiler, 6), CEP_OK);
     cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const row* span = &all.items[0];
     CHECK_EQ(cJSON_GetArraySize(span->json), 6);
     CHECK_TEXT(row_text(span, "name"), "forward");
@@ -403,8 +392,7 @@ TEST(the_spans_layout_has_all_keys_of_a_span_and_no_other_rows) {
     cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
     CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
     CHECK_EQ(cep_mark(profiler, "checkpoint", NULL), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(all.count, 1);
     const row* span = &all.items[0];
     CHECK_TEXT(row_text(span, "name"), "all_reduce");
@@ -428,8 +416,7 @@ TEST(the_spans_layout_leaves_keys_of_metadata_as_they_are_given) {
         .struct_size = sizeof attrs, .coll = -1, .meta = "{\"depth\":7,\"kind\":\"mine\",\"step\":-1}"};
     CHECK_EQ(cep_step(profiler, 6), CEP_OK);
     cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const row* span = &all.items[0];
     CHECK_EQ(row_int(span, "step"), 6);
     CHECK_EQ(row_int(span, "depth"), 7);
@@ -464,8 +451,7 @@ static void* record_elsewhere(void* profiler) {
 
 TEST(the_trainers_time_is_that_of_all_its_threads) {
     pthread_t thread;
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     record_spans(profiler, "forward", 100);
     const uint64_t of_one = stats_of(profiler).trainer_ns;
     CHECK_EQ(pthread_create(&thread, NULL, record_elsewhere, profiler), 0);

@@ -6,8 +6,7 @@ static void check_recorded(const cep_options* options, const int64_t* steps, siz
                            const int64_t* expected, size_t expected_count) {
     cep_profiler* profiler = open_with(options);
     for (size_t i = 0; i < steps_count; ++i) record_step(profiler, steps[i], "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, SPAN), expected_count);
     for (size_t i = 0; i < expected_count; ++i) CHECK_EQ(row_int(rows_nth(&all, SPAN, i), "step"), expected[i]);
 }
@@ -70,8 +69,7 @@ TEST(nothing_is_recorded_before_the_first_step) {
     record_spans(profiler, "forward", 3);
     CHECK_EQ(cep_counter(profiler, "loss", 1.0), CEP_OK);
     CHECK_EQ(cep_mark(profiler, "restart", NULL), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, SPAN) + rows_count(&all, "counter") + rows_count(&all, "mark"), 0);
 }
 
@@ -91,13 +89,11 @@ TEST(recording_says_whether_the_step_is_recorded) {
 }
 
 TEST(a_negative_step_is_refused_and_the_current_step_does_not_change) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 5), CEP_OK);
+    cep_profiler* profiler = open_at_step(5);
     CHECK_EQ(cep_step(profiler, -1), CEP_EINVAL);
     CHECK_CONTAINS(cep_last_error(), "-1");
     record_spans(profiler, "forward", 1);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(row_int(rows_nth(&all, SPAN, 0), "step"), 5);
 }
 

@@ -29,9 +29,20 @@ cep_profiler* open_here(void) {
     return open_with(&options);
 }
 
+cep_profiler* open_at_step(int64_t step) {
+    cep_profiler* profiler = open_here();
+    CHECK_EQ(cep_step(profiler, step), CEP_OK);
+    return profiler;
+}
+
 void close_now(cep_profiler* profiler) {
     const int32_t code = cep_close(profiler, close_timeout_ms);
     if (code != CEP_OK) check_fail(__FILE__, __LINE__, "cep_close: %d: %s", code, cep_last_error());
+}
+
+rows rows_after_close(cep_profiler* profiler) {
+    close_now(profiler);
+    return rows_read(RANK_FILE);
 }
 
 void record_spans(cep_profiler* profiler, const char* name, int count) {

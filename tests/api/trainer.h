@@ -18,7 +18,10 @@ enum { close_timeout_ms = 120000 };
 cep_options host_options(void);
 cep_profiler* open_with(const cep_options* options);
 cep_profiler* open_here(void);
+cep_profiler* open_at_step(int64_t step);
 void close_now(cep_profiler* profiler);
+// Closes it, and reads its file.
+rows rows_after_close(cep_profiler* profiler);
 void record_spans(cep_profiler* profiler, const char* name, int count);
 void record_step(cep_profiler* profiler, int64_t step, const char* name);
 cep_stats stats_of(cep_profiler* profiler);

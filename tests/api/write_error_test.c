@@ -19,8 +19,7 @@ static void limit_file_size(rlim_t bytes) {
 
 // SIGXFSZ keeps its default here, which kills: the trainer must not get it for the profiler's writes.
 TEST(a_full_file_system_loses_rows_and_counts_them) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     record_spans(profiler, "forward", 10);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     const rlim_t limit = (rlim_t)file_size(RANK_FILE) + 20000;
@@ -38,8 +37,7 @@ TEST(a_full_file_system_loses_rows_and_counts_them) {
 }
 
 TEST(after_a_write_error_the_next_rows_start_on_a_new_line) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     record_spans(profiler, "forward", 10);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     limit_file_size((rlim_t)file_size(RANK_FILE) + 1000);
@@ -91,8 +89,7 @@ TEST(the_stats_row_counts_rows_lost_to_the_largest_file_size) {
     cep_profiler* profiler = open_with(&options);
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     record_spans(profiler, "forward", 1000);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(row_at(rows_last(&all, "stats"), "dropped/file")->valuedouble, stats_of(profiler).dropped_file);
 }
 
@@ -125,8 +122,7 @@ TEST(a_largest_file_size_of_one_byte_drops_everything) {
 }
 
 TEST(a_directory_removed_under_the_profiler_is_no_crash) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     CHECK_EQ(unlink(RANK_FILE), 0);
     CHECK_EQ(rmdir("out"), 0);
     record_spans(profiler, "forward", 10);

@@ -85,8 +85,7 @@ TEST(a_clock_set_back_to_1970_is_stated) {
 
 TEST(a_clock_that_is_not_set_causes_no_message_and_no_row) {
     cep_profiler* profiler = step_clock(NULL, 0);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "run"), 1);
     CHECK_EQ(count_all_messages(), 0);
 }
@@ -105,8 +104,7 @@ TEST(a_start_after_the_clock_was_set_uses_the_new_clock) {
     close_now(step_clock(&step_ns, 1));
     cep_profiler* profiler = start();
     record_spans(profiler, "later", 1);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK(row_int(rows_span(&all, "later", 0), "start_ns") - row_int(rows_span(&all, "forward", 0), "start_ns") >=
           step_ns);
     CHECK(file_clock_error_ns() < second);

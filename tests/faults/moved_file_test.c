@@ -229,8 +229,7 @@ TEST(a_file_that_another_profiler_made_in_place_of_a_removed_one_is_not_written)
     CHECK(code == CEP_OK || code == CEP_EIO);
     check_accounted(job.profiler);
     record_numbers(other, 1001, 100);
-    close_now(other);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(other);
     CHECK_EQ(rows_count(&all, "run"), 1);
     CHECK_EQ(rows_count(&all, SPAN), 100);
     check_exactly_once(other, RANK_FILE);
@@ -243,8 +242,7 @@ TEST(the_flat_layout_makes_a_removed_file_again_without_a_run_row) {
     record_and_flush(profiler, 1, 100);
     CHECK_EQ(unlink(RANK_FILE), 0);
     record_numbers(profiler, 101, 50);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(all.count, 50);
     CHECK_EQ(rows_count(&all, SPAN), 50);
 }

@@ -13,8 +13,7 @@ TEST(steps_up_to_the_largest_are_written_exactly) {
     static const int64_t steps[] = {0, INT64_C(9007199254740993), INT64_MAX - 1, INT64_MAX};
     cep_profiler* profiler = open_here();
     for (size_t i = 0; i < 4; ++i) record_step(profiler, steps[i], "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     for (size_t i = 0; i < 4; ++i) CHECK_EQ(row_int(rows_span(&all, "forward", i), "step"), steps[i]);
     CHECK_EQ(row_int(rows_last(&all, "stats"), "step"), INT64_MAX);
 }
@@ -25,8 +24,7 @@ TEST(the_largest_step_is_recorded_with_any_stride_that_divides_it) {
     options.record_every_n_steps = 10;
     cep_profiler* profiler = open_with(&options);
     for (int64_t back = 10; back >= 0; --back) record_step(profiler, INT64_MAX - back, "forward");
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, SPAN), 2);
 }
 
@@ -73,8 +71,7 @@ TEST(names_of_any_text_are_read_back_unchanged) {
         record_spans(profiler, names[i], 1);
         if (cep_region_get(profiler, names[i], CEP_KIND_AUTO) == NULL) check_fail(__FILE__, __LINE__, "%s", names[i]);
     }
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, SPAN), count);
     for (size_t i = 0; i < count; ++i) CHECK_EQ(rows_spans_named(&all, names[i]), 1);
     check_exactly_once(profiler, RANK_FILE);
@@ -93,8 +90,7 @@ TEST(a_name_of_255_bytes_is_written_whole) {
     cep_profiler* profiler = start();
     record_spans(profiler, name, 1);
     CHECK_EQ(cep_counter(profiler, name, 1), CEP_OK);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, name), 1);
     CHECK_TEXT(row_text(rows_nth(&all, "counter", 0), "name"), name);
     free(name);
@@ -141,8 +137,7 @@ TEST(of_100000_counters_4096_are_accepted_and_the_others_refused_with_their_code
     }
     CHECK_EQ(cep_counter(profiler, "counter 7", 1), CEP_OK);
     CHECK_EQ(cep_mark(profiler, "one more", NULL), CEP_ELIMIT);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "counter"), names_allowed + 1);
     CHECK_EQ(stats_of(profiler).written, names_allowed + 1);
     check_accounted(profiler);

@@ -191,8 +191,7 @@ TEST(the_run_row_is_written_once_if_nothing_changes) {
     CHECK_CHILD_PASSES(open_and_vanish);
     cep_profiler* profiler = start();
     record_and_flush(profiler, 1, 10);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "run"), 2);
     CHECK_EQ(row_int(rows_last(&all, "run"), "attempt"), 2);
 }
@@ -201,8 +200,7 @@ TEST(later_facts_repeat_the_run_row_with_the_same_attempt) {
     cep_profiler* profiler = start();
     CHECK_EQ(cep_set_meta(profiler, "{\"dp\":3}"), CEP_OK);
     record_and_flush(profiler, 1, 10);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "run"), 2);
     CHECK(!row_has(rows_nth(&all, "run", 0), "dp"));
     CHECK_EQ(row_int(rows_nth(&all, "run", 1), "dp"), 3);

@@ -26,8 +26,7 @@ static void check_is_off(cep_profiler* profiler) {
 }
 
 static void check_one_run(cep_profiler* profiler, int64_t count) {
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "run"), 1);
     CHECK_EQ(rows_spans_named(&all, "second"), 0);
     check_has_numbers(RANK_FILE, 1, count);

@@ -28,8 +28,7 @@ static void* record_on_another_thread(void* profiler) {
 
 static void run_a_job(void) {
     alarm(longest_s);  // ends a child that hangs
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    cep_profiler* profiler = open_at_step(1);
     CHECK_EQ(cep_set_meta(profiler, "{\"dp\":1,\"note\":\"some text\"}"), CEP_OK);
     record_spans(profiler, "forward", 3);
     CHECK_EQ(cep_counter(profiler, "loss", 0.5), CEP_OK);
@@ -113,8 +112,7 @@ static void close_and_be_interrupted(void) {
     alarm(longest_s);
     signal(SIGTERM, let_the_disk_go_and_exit);
     trainer = pthread_self();
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    cep_profiler* profiler = open_at_step(1);
     record_spans(profiler, "forward", spans_before);
     (void)cep_begin(cep_region_get(profiler, "left_open", CEP_KIND_AUTO), CEP_HOST);
     disk_stall();
@@ -152,8 +150,7 @@ TEST(a_thread_that_has_left_a_call_by_siglongjmp_is_counted_and_delays_no_close)
     enum { while_inside = 3, later_spans = 10 };
     alarm(longest_s);
     signal(SIGTERM, leave_the_call);
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    cep_profiler* profiler = open_at_step(1);
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
     allocations_call_at_nth(while_inside, interrupt);
     if (sigsetjmp(before_the_call, 1) == 0) (void)cep_begin(region, CEP_HOST);

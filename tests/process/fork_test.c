@@ -166,8 +166,7 @@ TEST(a_child_that_opens_its_parents_file_is_off) {
     record_step(profiler, 1, "forward");
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     CHECK_CHILD_PASSES(open_the_same_file_in_the_child);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "run"), 1);
     CHECK_EQ(rows_count(&all, SPAN), 1);
 }

@@ -111,8 +111,7 @@ TEST(invalid_attributes_at_the_end_leave_those_of_the_begin) {
     const cep_attrs attrs = invalid(0);
     const cep_span span = cep_begin_with(region, CEP_HOST, &given);
     CHECK_EQ(cep_end_with(region, span, CEP_HOST, &attrs), CEP_EJSON);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(row_int(rows_span(&all, "forward", 0), "bytes"), 4096);
 }
 
@@ -134,8 +133,7 @@ TEST(initialised_attributes_give_nothing) {
     const cep_attrs nothing = CEP_ATTRS_INIT;
     CHECK_EQ(nothing.struct_size, sizeof nothing);
     cep_end(region, cep_begin_with(region, CEP_HOST, &nothing), CEP_HOST);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     const row* span = rows_span(&all, "forward", 0);
     CHECK(!row_has(span, "bytes") && !row_has(span, "group") && !row_has(span, "coll") && !row_has(span, "error"));
     CHECK_EQ(stats_of(profiler).dropped_meta, 0);
@@ -148,8 +146,7 @@ TEST(a_group_alone_has_no_collective_index) {
     cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
     attrs.coll = 0;
     cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_TEXT(row_text(rows_span(&all, "forward", 0), "group"), "dp");
     CHECK(!row_has(rows_span(&all, "forward", 0), "coll"));
     CHECK_EQ(row_int(rows_span(&all, "forward", 1), "coll"), 0);

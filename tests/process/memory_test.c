@@ -22,8 +22,7 @@ static void check_within_budget(void) {
 
 TEST(a_million_spans_stay_within_the_budget_of_a_rank) {
     watch_memory();
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     record_spans(profiler, "forward", 1000000);
     close_now(profiler);
     check_within_budget();
@@ -31,8 +30,7 @@ TEST(a_million_spans_stay_within_the_budget_of_a_rank) {
 
 TEST(a_disk_that_stays_full_does_not_fill_memory) {
     watch_memory();
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     record_spans(profiler, "forward", 10);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     const struct rlimit limit = {(rlim_t)file_size(RANK_FILE), RLIM_INFINITY};
@@ -57,8 +55,7 @@ static void* record_some(void* argument) {
 }
 
 TEST(threads_that_come_and_go_do_not_accumulate_memory) {
-    cep_profiler* profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_profiler* profiler = open_at_step(0);
     watch_memory();
     for (int i = 0; i < 3000; ++i) {
         pthread_t thread;

@@ -237,8 +237,7 @@ TEST(rows_are_written_although_no_thread_could_be_started_at_first) {
         record_step(profiler, step++, "backward");
         CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     } while (step < 20 || count_threads() < 2);
-    close_now(profiler);
-    const rows all = rows_read(RANK_FILE);
+    const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "backward"), step);
 }
 
