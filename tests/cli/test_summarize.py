@@ -39,6 +39,26 @@ def test_no_rank_is_the_slowest_where_all_are_alike(cep, job):
     assert line.split()[-2:] == ["-", "1.00"]
 
 
+def test_a_step_that_did_not_finish_has_no_duration(cep, job):
+    """As the last one of a script that `cep run` records: its row ends with the script."""
+    for rank, forward_ms in enumerate((1.0, 21.0)):
+        spans = []
+        for step in range(40):
+            at_ns = START_NS + step * 30 * 10**6
+            wait_ms = 22.0 - forward_ms
+            last = {"error": "NotFinished"} if step == 39 else {}
+            spans += [
+                span_row(rank, step, "forward", forward_ms, at_ns, kind="compute", depth=1),
+                span_row(rank, step, "all_reduce", wait_ms, at_ns + int(forward_ms * 1e6), kind="comm", group="world", coll=step,
+                         depth=1),
+                span_row(rank, step, "training_step", 700.0 if last else 23.0, at_ns, kind="step", depth=0, **last),
+            ]  # fmt: skip
+        job.write(rank, [run_row(rank, world_size=2), *spans])
+    summary = cep.summary("job")
+    assert phase_of(summary, "training_step")["max_ms"] == 23.0 and phase_of(summary, "forward")["count"] == 80
+    assert summary["verdict"]["job_slowdown"] == pytest.approx(30 / 10, rel=0.02)
+
+
 def assert_slowest(summary, spans):
     """By own work, which is kept in single precision."""
     for phase in summary["phases"]:

@@ -45,6 +45,8 @@ class FileSeries final : public RowSink {
     static constexpr int unknown_run = std::numeric_limits<int>::min();
 
     void add(SeriesBuilder& series, const Row& row) {
+        if (row.is_unfinished) [[unlikely]]
+            return;  // nobody knows how long it would have taken
         if (options_.only_comm && (row.kind != schema::Kind::comm || !series.admits_channel(row, meter_.budget())))
             return;
         series.add(row, meter_);

@@ -232,10 +232,11 @@ class RowParser::Impl {
     bool read_span_key(std::string_view key, const dom::element& value) {
         if (key == "group") return read(value, row_.group) || value.is_null();
         if (key == "kind") return read(value, kind_name_) || value.is_null();
+        std::string_view text;
+        if (key == "error") row_.is_unfinished = read(value, text) && text == "NotFinished";
         if (key != "clock") return true;
-        std::string_view clock;
-        const bool right = read(value, clock);
-        row_.clock = clock_from_name(clock);
+        const bool right = read(value, text);
+        row_.clock = clock_from_name(text);
         return right || value.is_null();
     }
 
