@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
 from cep.torch._device import follow_device_of  # noqa: E402
+from cep.torch._optimizer import _has_two_steps  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
@@ -472,3 +473,13 @@ def test_the_profiler_comes_first_or_by_name_and_where_it_stood_once_with_a_warn
         trainer.train()
     profiler.close()
     assert names(files) == PHASES
+
+
+def test_only_an_optimizer_with_two_steps_of_its_own_can_be_inside_of_itself():
+    class Outer(torch.optim.SGD):
+        def step(self, closure=None):
+            return super().step(closure)
+
+    for kind, may_nest in ((torch.optim.Adam, False), (torch.optim.AdamW, False), (Outer, True)):
+        kind([torch.nn.Parameter(torch.ones(1))], lr=0.1)  # PyTorch puts its hooks around the step() of the class
+        assert _has_two_steps(kind) is may_nest, kind

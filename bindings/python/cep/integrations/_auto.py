@@ -66,7 +66,7 @@ class AutoTraining:
         self.profiler: Optional[Profiler] = None
         self.thread = 0  # of the training
         self.steps: Optional[TrainingSteps] = None
-        self._is_off = False
+        self.is_off = False
         self._is_lightnings = False  # its callback records
         self._models: list[ModelWatch] = []
         self._searched_levels = 0
@@ -82,7 +82,6 @@ class AutoTraining:
         self._forget_step()
         self._needed: set[int] = set()
         self.before_optimizer = self.guarded(self._before_optimizer)
-        self.after_optimizer = self.guarded(self._after_optimizer)
 
     def _forget_step(self) -> None:
         self._stepped: set[int] = set()  # the optimizers that have stepped in this step
@@ -96,17 +95,17 @@ class AutoTraining:
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if self._is_off:
+            if self.is_off:
                 return None
             try:
                 return function(*args, **kwargs)
             except Exception as error:
-                self._fail(error)
+                self.fail(error)
                 return None
 
         return call
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         rank = 0 if self.profiler is None else self.profiler.rank
         why = f"rank {rank} is no longer instrumented: {type(error).__name__}: {error}"
         if not tell("failed", why=why):
@@ -115,7 +114,7 @@ class AutoTraining:
 
     def turn_off(self) -> None:
         """Ends the instrumentation for good. Functions that are replaced stay, and do no more than the originals."""
-        self._is_off = True
+        self.is_off = True
         self.is_quiet = False
         try:
             self._close()
@@ -136,7 +135,7 @@ class AutoTraining:
     def forget_after_fork(self) -> None:
         """In a forked child the training is the parent's."""
         if self.profiler is not None:
-            self._is_off = True
+            self.is_off = True
 
     # ---- Begin ------------------------------------------------------------------------------------------
 
@@ -229,12 +228,12 @@ class AutoTraining:
     # ---- Steps ------------------------------------------------------------------------------------------
 
     def _begin_step(self) -> None:
-        assert self.steps is not None and self.profiler is not None
+        assert self.steps is not None
         if self.steps.is_under_way:
             return
         self._copies.switched.clear()
         self.steps.begin()
-        if self.profiler._recording and len(open_profilers) > 1:
+        if self._recording and len(open_profilers) > 1:
             self._has_own_profiler()
 
     def _end_step(self) -> None:
@@ -254,10 +253,11 @@ class AutoTraining:
 
     def wants(self, iterator: Any) -> bool:
         """Call it before a wait for a DataLoader: whether fetch() is to make it."""
-        for optimizer in self._watched:
-            call_hooks_again(optimizer)
-        loader = iterator.__dict__.get("_cep_loader")
-        if self.steps is None:
+        loader, steps = iterator.__dict__.get("_cep_loader"), self.steps
+        if steps is None or not steps.is_under_way:
+            for optimizer in self._watched:
+                call_hooks_again(optimizer)
+        if steps is None:
             self._last_loader = loader
             return False
         if get_ident() != self.thread:
@@ -270,11 +270,11 @@ class AutoTraining:
             self._last_loader = loader
             return False
         self._last_loader = None
-        self._begin_step()
-        assert self.profiler is not None
-        if not self.profiler._recording and self._searched_levels >= _SEARCHED_LEVELS and self._needed:
+        if not steps.is_under_way:
+            self._begin_step()
+        if not self._recording and self._searched_levels >= _SEARCHED_LEVELS and self._needed:
             self._be_quiet()
-        return not (self._is_off or self.is_quiet)
+        return not (self.is_off or self.is_quiet)
 
     def _be_quiet(self) -> None:
         self.is_quiet = True
@@ -303,7 +303,7 @@ class AutoTraining:
                 try:
                     steps.skip()
                 except Exception as error:
-                    self._fail(error)
+                    self.fail(error)
                 return True
         self.guarded(self._wake)()
         return False
@@ -339,7 +339,7 @@ class AutoTraining:
     def _on_forward(self, watch: ModelWatch) -> None:
         """Before each call of a trained model."""
         model, steps = watch.model(), self.steps
-        if steps is None or model is None or self._is_off or get_ident() != self.thread:
+        if steps is None or model is None or self.is_off or get_ident() != self.thread:
             return
         if not model.training or not torch.is_grad_enabled():
             self._last_loader = None  # its data are for evaluation
@@ -353,10 +353,11 @@ class AutoTraining:
             self._learn_loader()
             if self._stepped and not self._has_fetched and self._needed <= self._stepped:
                 self._end_step()
-            self._begin_step()
+            if not steps.is_under_way:
+                self._begin_step()
             self._has_forward = True
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
 
     def _begin_replay(self) -> Optional[Any]:
         """Before a CUDA graph is replayed. Returns the region that times it; None where it is not recorded."""
@@ -385,7 +386,7 @@ class AutoTraining:
         if get_ident() == self.thread and not _is_capturing():
             self._begin_step()
 
-    def _after_optimizer(self, optimizer: Optimizer) -> None:
+    def after_optimizer(self, optimizer: Optimizer) -> None:
         is_capturing = _is_capturing()
         if not is_capturing:
             self._replays = 0

@@ -20,7 +20,6 @@ def patch_loaders(training: Any) -> None:
     """Has each wait for a DataLoader go through an AutoTraining. Each loader gets a number, which its iterators have."""
     loaders: Any = torch.utils.data.dataloader
     iterate, get_next = loaders.DataLoader.__iter__, loaders._BaseDataLoaderIter.__next__
-    wants = training.guarded(training.wants)
     numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
     following = itertools.count()
 
@@ -36,7 +35,14 @@ def patch_loaders(training: Any) -> None:
 
     @functools.wraps(get_next)
     def __next__(self: Any) -> Any:
-        if training.is_quiet and training.passes(self) or not wants(self):
+        if training.is_quiet and training.passes(self) or training.is_off:
+            return get_next(self)
+        try:
+            is_wanted = training.wants(self)
+        except Exception as error:
+            is_wanted = False
+            training.fail(error)
+        if not is_wanted:
             return get_next(self)
         return training.fetch(functools.partial(get_next, self))
 
@@ -60,15 +66,7 @@ def is_exhausted(iterator: Any) -> bool:
     return length is not None and facts.get("_num_yielded", 0) >= length
 
 
-def _names_device(args: Any, kwargs: Any) -> bool:
-    """Whether arguments of Tensor.to() name a device, and not only a type of numbers."""
-    if "device" in kwargs or "other" in kwargs:
-        return True
-    return bool(args) and isinstance(args[0], (torch.device, torch.Tensor, str, int))
-
-
-def _always(args: Any, kwargs: Any) -> bool:
-    return True
+_DEVICES = (torch.device, torch.Tensor, str, int)  # by what Tensor.to() is told a device, and not only a type of numbers
 
 
 class CopyTimer:
@@ -84,9 +82,9 @@ class CopyTimer:
         self._replaced: dict[str, tuple[Any, Any]] = {}  # by name: the replacement, and what the class had
         self.switched: list[bool] = []  # not empty while it is on
         region = profiler.region("host_to_device", kind="data")
-        for name, is_copy in (("to", _names_device), ("cuda", _always)):
+        for name in ("to", "cuda"):
             original = getattr(torch.Tensor, name)
-            timed: Any = timed_function(region, original, self._timed(original, is_copy), self.switched)
+            timed: Any = timed_function(region, original, self._timed(original, name == "cuda"), self.switched)
             functools.update_wrapper(timed, original)
             self._replaced[name] = timed, vars(torch.Tensor).get(name)
             setattr(torch.Tensor, name, timed)
@@ -101,6 +99,18 @@ class CopyTimer:
             else:
                 setattr(torch.Tensor, name, before)
 
+    def _timed(self, original: Callable[..., Any], is_copy: bool) -> Callable[..., Any]:
+        def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            region = None
+            if is_copy or args and isinstance(args[0], _DEVICES) or "device" in kwargs or "other" in kwargs:
+                region = self._region(tensor)
+            if region is None:
+                return original(tensor, *args, **kwargs)
+            with region:
+                return original(tensor, *args, **kwargs)
+
+        return copy
+
     def _region(self, tensor: Any) -> Optional[Region]:
         try:
             if tensor.is_cuda or tensor.device.type != "cpu" or is_compiling() or get_ident() != self._thread:
@@ -108,16 +118,6 @@ class CopyTimer:
             return self._profiler.region("host_to_device", kind="data", bytes=tensor_bytes(tensor))
         except Exception:  # a tensor without a size
             return None
-
-    def _timed(self, original: Callable[..., Any], is_copy: Callable[[Any, Any], bool]) -> Callable[..., Any]:
-        def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            region = self._region(tensor) if is_copy(args, kwargs) else None
-            if region is None:
-                return original(tensor, *args, **kwargs)
-            with region:
-                return original(tensor, *args, **kwargs)
-
-        return copy
 
 
 class _Running(local):
@@ -150,12 +150,14 @@ def watch_optimizer(optimizer: Optimizer, training: Any) -> None:
         if training.is_quiet and training.counts(given):
             return
         running = _running.optimizers
-        if me in running:
+        if me in running:  # it was not quiet when this step began
             del running[running.index(me) :]
-            if not running:
-                training.after_optimizer(given)
-        elif not running:
-            training.after_optimizer(given)  # it was quiet when this step began
+        if running or training.is_off:
+            return
+        try:
+            training.after_optimizer(given)
+        except Exception as error:
+            training.fail(error)
 
     hooked: Any = optimizer
     hooked.register_step_pre_hook(begin)

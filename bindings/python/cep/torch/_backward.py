@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Callable, Iterator, Optional
 
 from .._profiler import Profiler
 from ._comm_span import end_done_spans
-from ._hooks import Hook
+from ._hooks import Hook, note_failure
 from ._memory import PhasePeaks
 from ._phases import NotFinished, Phase
 from ._pytorch import Tensor, torch
@@ -60,8 +61,7 @@ class Backward:
         self._sync: Any = None  # a DDPGradientSync
         # The hooks of outputs that are parameters or inputs, by id(). Those of others are freed with their graph.
         self._leaf_hooks: dict[int, Any] = {}
-        self._begin_hook, self._queue_last_hook = Hook(self._begin), Hook(self._queue_last)
-        self._finish_hook = Hook(self._finish)
+        self._begin_hook = Hook(self._begin)
 
     def watch(self, output: object, sync: Any = None) -> None:
         """Has the phase begin at the first gradient of a recorded forward's output.
@@ -99,27 +99,33 @@ class Backward:
         if not self._recording or not self.running.acquire(blocking=False):
             return
         self._phase.begin(None)
-        _queue_callback(self._queue_last_hook)
+        _queue_callback(self._queue_last)
 
     def _queue_last(self) -> None:
         """Queues the end behind the callbacks of DDP and FSDP, which were queued after this one."""
-        if self._sync is not None:
-            self._sync.begin()
-        _queue_callback(self._finish_hook)
+        try:
+            if self._sync is not None:
+                self._sync.begin()
+            _queue_callback(self._finish)
+        except Exception as failure:
+            note_failure(failure)
 
     def _finish(self, error: Any = None) -> None:
-        if self._sync is not None:
-            self._sync.end(error)
-            self._sync = None
-        end_done_spans(self._profiler)  # DDP has waited for its all-reduces
-        self._phase.end(None, error)
-        if self.peaks is not None:
-            self.peaks.end("backward")
-        self.unwatch()
         try:
-            self.running.release()
-        except RuntimeError:  # abandon() has released it
-            pass
+            if self._sync is not None:
+                self._sync.end(error)
+                self._sync = None
+            end_done_spans(self._profiler)  # DDP has waited for its all-reduces
+            self._phase.end(None, error)
+            if self.peaks is not None:
+                self.peaks.end("backward")
+            if self._leaf_hooks:
+                self.unwatch()
+        except Exception as failure:
+            note_failure(failure)
+        finally:
+            with suppress(RuntimeError):  # abandon() has released it
+                self.running.release()
 
 
 def backward_of(profiler: Profiler, prefix: str) -> Backward:

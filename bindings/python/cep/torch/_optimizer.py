@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from threading import get_ident
 from typing import Any, Callable, Iterable, Optional, Union
@@ -31,8 +32,10 @@ def _unwrapped(optimizer: Optimizer) -> Optimizer:
 
 
 def _has_two_steps(kind: Any) -> bool:
-    """Whether a step() of an optimizer's class can call another one, as that of its base class."""
-    return sum("step" in vars(base) for base in kind.__mro__) > 2  # one is Optimizer's own
+    """Whether a step() of an optimizer's class can call another one, as that of its base class. PyTorch puts what it has put
+    around a base's step(), as Adam's, into a class that has none of its own, as AdamW."""
+    own = [base for base in kind.__mro__ if base is not torch.optim.Optimizer]
+    return len({inspect.unwrap(vars(base)["step"]) for base in own if "step" in vars(base)}) > 1
 
 
 _may_nest: Callable[[Any], bool] = functools.lru_cache(None)(_has_two_steps)
