@@ -12,7 +12,6 @@ from rows import MS
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/guide/advice.md"
 STEPS = 200
 STEP_NS = 100 * MS
-WHOLE_NS = STEPS * STEP_NS
 LEAST_SHARE = 0.01
 
 
