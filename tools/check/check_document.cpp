@@ -16,7 +16,7 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t max_places_of_file = 5;  // for people; JSON has FileReport::max_damages
+constexpr std::size_t max_damages_of_file = 5;  // for people; JSON has FileReport::max_damages
 constexpr std::size_t max_advice = 3;
 constexpr std::size_t max_fine_files = 8;  // that people see one by one
 
@@ -203,7 +203,7 @@ Table damage_table(const CheckResult& result) {
     std::vector<std::string> lines;
     for (const FileVerdict& file : result.files) {
         const FileReport& report = file.report;
-        const std::size_t shown = std::min(report.damages.size(), max_places_of_file);
+        const std::size_t shown = std::min(report.damages.size(), max_damages_of_file);
         for (std::size_t i = 0; i < shown; ++i)
             lines.push_back(fmt::format("{}:{}: {}", report.path, report.damages[i].line, report.damages[i].why));
         if (report.damage_count > shown)

@@ -20,9 +20,9 @@ double nanoseconds_between(std::int64_t from_ns, std::int64_t to_ns) {
 }  // namespace
 
 FileCheck::RunState& FileCheck::RankState::run(int index) {
-    const auto place = static_cast<std::size_t>(index + 1);
-    if (runs.size() <= place) runs.resize(place + 1);
-    return runs[place];
+    const auto position = static_cast<std::size_t>(index + 1);
+    if (runs.size() <= position) runs.resize(position + 1);
+    return runs[position];
 }
 
 FileCheck::OrderErrors& FileCheck::RankState::order_errors() {

@@ -228,7 +228,7 @@ std::string describe_model(const CommModel& model) {
 }
 
 /// What the bus bandwidth says of the link that it is compared with, or of the rows.
-std::string doubt_bandwidth(const CommModel& model) {
+std::string check_bandwidth(const CommModel& model) {
     constexpr double much = 1.05;
     const double bus = model.bus_gb_per_s.value_or(0);
     if (model.link_efficiency.value_or(0) > much)
@@ -245,7 +245,7 @@ std::string doubt_bandwidth(const CommModel& model) {
 std::vector<std::string> make_notes(const CommReport& report) {
     std::vector<std::string> notes;
     std::size_t refusals = 0;
-    std::size_t doubts = 0;
+    std::size_t warnings = 0;
     std::uint64_t one_in = 1;
     for (const CommModel& model : report.models) {
         one_in = std::max(one_in, model.one_in);
@@ -253,8 +253,8 @@ std::vector<std::string> make_notes(const CommReport& report) {
         notes.push_back(fmt::format("no fit for {}: {}", describe_model(model), model.refused));
     }
     for (const CommModel& model : report.models)
-        if (const std::string doubt = doubt_bandwidth(model); !doubt.empty() && doubts++ < max_refusals_shown)
-            notes.push_back(doubt);
+        if (const std::string warning = check_bandwidth(model); !warning.empty() && warnings++ < max_refusals_shown)
+            notes.push_back(warning);
     if (refusals > max_refusals_shown)
         notes.push_back(fmt::format("no fit for {}", format_plural(refusals - max_refusals_shown, "other operation")));
     if (one_in > 1)

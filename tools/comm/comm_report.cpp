@@ -126,7 +126,7 @@ class ReportMaker {
         report_.inputs = job.inputs;
         report_.coverage = job.coverage;
         report_.options = options;
-        for (const Channel& channel : channels_.all()) places_.push_back(add_channel(channel));
+        for (const Channel& channel : channels_.all()) group_indices_.push_back(add_channel(channel));
         channels_.for_each_message([this](const Message& message) { add_message(message); });
     }
 
@@ -147,7 +147,7 @@ class ReportMaker {
 
   private:
     /// A channel's kind, and its group there.
-    struct Place {
+    struct GroupIndex {
         KindSamples* kind = nullptr;
         std::uint32_t group = 0;
     };
@@ -192,7 +192,7 @@ class ReportMaker {
         return channels_.most_ranks_of_kind(channel.group);
     }
 
-    Place add_channel(const Channel& channel) {
+    GroupIndex add_channel(const Channel& channel) {
         const std::string name = channel.name.empty() ? std::string(operation_name(channel.operation)) : channel.name;
         const std::string group = options_.by_group ? channel.group : group_kind(channel.group);
         KindSamples& kind = kinds_[{channel.operation, name, group, ranks_of(channel)}];
@@ -211,7 +211,7 @@ class ReportMaker {
 
     // Where most ranks of a collective are missing, so may be the one that came last: its transfer is not known.
     void add_message(const Message& message) {
-        const auto& [kind, group] = places_[message.channel];
+        const auto& [kind, group] = group_indices_[message.channel];
         GroupTotals& totals = kind->groups[group];
         const std::uint64_t ranks =
             std::min(kind->model.ranks, channels_.ranks_of(channels_.all()[message.channel].group));
@@ -412,7 +412,7 @@ class ReportMaker {
     const CommOptions& options_;
     CommReport report_;
     std::map<KindKey, KindSamples> kinds_;
-    std::vector<Place> places_;  // by channel
+    std::vector<GroupIndex> group_indices_;  // by channel
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ class Option;
 
 namespace cep::cli {
 
-/// Of a value: what is wrong with it, or "".
+/// What is wrong with a value, or "".
 struct Check {
     std::function<std::string(const std::string&)> why_not;
     std::vector<std::string> words{};  // if it takes only these

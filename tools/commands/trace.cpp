@@ -30,7 +30,7 @@ namespace {
 using namespace tool;
 
 constexpr std::uint64_t default_max_bytes = 200'000'000;
-// Of the work, when these are done.
+// The share of the work that is done when these are.
 constexpr double survey_part = 0.4;
 constexpr double clocks_part = 0.6;
 

@@ -67,7 +67,7 @@ class StepCollector {
     explicit StepCollector(const Job& job)
         : all_series_(tool::all_series(job.ranks)), steps_(tool::all_steps(job.ranks)), is_used_(steps_.size()) {
         for (const SeriesOfRank& of : all_series_) {
-            const auto [found, is_new] = places_.try_emplace(&of.series->steps.all());
+            const auto [found, is_new] = step_indices_.try_emplace(&of.series->steps.all());
             if (!is_new) continue;
             for (const std::int64_t step : *found->first)
                 found->second.push_back(
@@ -99,10 +99,10 @@ class StepCollector {
 
   private:
     void add(const RunSeries& series, const PhaseSeries& phase) {
-        const std::vector<std::uint32_t>& places = places_.at(&series.steps.all());
+        const std::vector<std::uint32_t>& indices = step_indices_.at(&series.steps.all());
         for (const Sample& sample : phase.samples) {
-            sums_ms_[places[sample.step_index]] += sample.duration_ms;
-            has_it_[places[sample.step_index]] = true;
+            sums_ms_[indices[sample.step_index]] += sample.duration_ms;
+            has_it_[indices[sample.step_index]] = true;
         }
     }
 
@@ -115,8 +115,8 @@ class StepCollector {
         std::vector<std::int64_t> last_rank(steps_.size(), -1);
         for (const SeriesOfRank& of : all_series_) {
             if (!std::binary_search(ranks.begin(), ranks.end(), of.rank)) continue;
-            for (const std::uint32_t place : places_.at(&of.series->steps.all()))
-                if (std::exchange(last_rank[place], of.rank) != of.rank) ++counts[place];
+            for (const std::uint32_t index : step_indices_.at(&of.series->steps.all()))
+                if (std::exchange(last_rank[index], of.rank) != of.rank) ++counts[index];
         }
         return counts;
     }
@@ -135,7 +135,8 @@ class StepCollector {
 
     std::vector<SeriesOfRank> all_series_;  // rank by rank
     std::vector<std::int64_t> steps_;
-    std::map<const std::vector<std::int64_t>*, std::vector<std::uint32_t>> places_;  // in steps_, of those of a series
+    std::map<const std::vector<std::int64_t>*, std::vector<std::uint32_t>>
+        step_indices_;  // in steps_, of those of a series
     std::map<std::vector<std::int64_t>, std::vector<std::uint32_t>> recorded_;
     std::vector<bool> is_used_;
     std::vector<double> sums_ms_;  // by step, over the ranks of a phase

@@ -68,7 +68,7 @@ Table class_table(const GpuTime& time) {
     return table;
 }
 
-/// Of a rank, or of all.
+/// The lines of a rank, or of all.
 Fields<GpuTime> time_fields(const DurationFormat& duration) {
     using T = GpuTime;
     using F = Field<T>;

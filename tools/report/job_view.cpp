@@ -29,19 +29,19 @@ std::string role_name(const Role& role, bool has_stages, bool has_positions) {
 
 /// Roles in the order of stages and positions.
 void number_roles(const std::vector<Role>& of_ranks, JobView& view) {
-    std::map<Role, std::size_t> places;
+    std::map<Role, std::size_t> indices;
     std::set<std::int64_t> stages;
     std::set<std::int64_t> positions;
     for (const Role& role : of_ranks) {
-        places.try_emplace(role, 0);
+        indices.try_emplace(role, 0);
         stages.insert(role.first);
         positions.insert(role.second);
     }
-    for (auto& [role, place] : places) {
-        place = view.roles.size();
+    for (auto& [role, index] : indices) {
+        index = view.roles.size();
         view.roles.push_back(role_name(role, stages.size() > 1, positions.size() > 1));
     }
-    for (const Role& role : of_ranks) view.role.push_back(places.at(role));
+    for (const Role& role : of_ranks) view.role.push_back(indices.at(role));
 }
 
 void find_ranks(const Job& job, JobView& view) {

@@ -38,7 +38,7 @@ struct Blamed {
 };
 
 struct JobView {
-    std::vector<std::int64_t> ranks;          // ascending; "index of a rank" is a place in them
+    std::vector<std::int64_t> ranks;          // ascending; "index of a rank" is into them
     std::vector<std::int64_t> missing_ranks;  // of the job, which have no rows
     std::vector<std::size_t> host;            // by rank: index into hosts
     std::vector<std::size_t> role;            // by rank: index into roles

@@ -25,7 +25,7 @@ bool is_known(Point point) {
     return std::isfinite(point.first) && std::isfinite(point.second);
 }
 
-std::string place(Point point) {
+std::string coordinates(Point point) {
     return number(point.first) + " " + number(point.second);
 }
 
@@ -58,7 +58,7 @@ void Svg::rect(std::string_view style, double x, double y, double width, double 
 
 void Svg::line(std::string_view style, Point from, Point to, std::string_view tip) {
     if (!is_known(from) || !is_known(to)) return;
-    svg_ += fmt::format("<path class=\"{}\" d=\"M{}L{}\"", style, place(from), place(to));
+    svg_ += fmt::format("<path class=\"{}\" d=\"M{}L{}\"", style, coordinates(from), coordinates(to));
     close("path", tip);
 }
 
@@ -68,7 +68,7 @@ void Svg::path(std::string_view style, const std::vector<Point>& points, std::st
     for (std::size_t i = 0; i < points.size(); ++i) {
         const bool known = is_known(points[i]);
         const bool alone = known && !is_drawing && (i + 1 == points.size() || !is_known(points[i + 1]));
-        if (known) shape += (is_drawing ? "L" : "M") + place(points[i]) + (alone ? "h1" : "");
+        if (known) shape += (is_drawing ? "L" : "M") + coordinates(points[i]) + (alone ? "h1" : "");
         is_drawing = known;
     }
     if (shape.empty()) return;
@@ -83,8 +83,8 @@ void Svg::band(std::string_view style, const std::vector<Point>& upper, const st
         if (!known(first)) continue;
         std::size_t last = first;
         while (known(last + 1)) ++last;
-        for (std::size_t i = first; i <= last; ++i) shape += (i == first ? "M" : "L") + place(upper[i]);
-        for (std::size_t i = last + 1; i-- > first;) shape += "L" + place(lower[i]);
+        for (std::size_t i = first; i <= last; ++i) shape += (i == first ? "M" : "L") + coordinates(upper[i]);
+        for (std::size_t i = last + 1; i-- > first;) shape += "L" + coordinates(lower[i]);
         shape += "Z";
         first = last;
     }

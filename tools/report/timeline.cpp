@@ -25,7 +25,7 @@ constexpr std::size_t most_chosen_steps = 8;
 constexpr double much_longer = 1.3;
 
 /// The index of the value that is at a quantile of those that are known; values.size() for none.
-std::size_t place_of_quantile(const std::vector<double>& values, double q) {
+std::size_t index_of_quantile(const std::vector<double>& values, double q) {
     const std::vector<std::size_t> order = order_known(values);
     if (order.empty()) return values.size();
     return order[static_cast<std::size_t>(q * static_cast<double>(order.size() - 1) + 0.5)];
@@ -76,18 +76,18 @@ class TimelineFinder {
             found_.steps.push_back({view_.steps.first[view_.steps.size() / 2]});
             return;
         }
-        const auto add = [&](std::size_t place) {
-            if (place >= table_->steps.size() || found_.steps.size() == most_steps) return;
-            const std::int64_t step = table_->steps[place];
+        const auto add = [&](std::size_t index) {
+            if (index >= table_->steps.size() || found_.steps.size() == most_steps) return;
+            const std::int64_t step = table_->steps[index];
             if (std::none_of(found_.steps.begin(), found_.steps.end(),
                              [step](const auto& one) { return one.step == step; }))
                 found_.steps.push_back({step});
         };
         if (!view_.blamed.empty()) add(slow_step_of(view_.blamed.front()));
         const std::vector<double>& step_ms = table_->median_step_ms;
-        const std::size_t longest = place_of_quantile(step_ms, 1);
+        const std::size_t longest = index_of_quantile(step_ms, 1);
         if (longest < step_ms.size() && step_ms[longest] > much_longer * tool::median_of(step_ms)) add(longest);
-        if (found_.steps.empty()) add(place_of_quantile(step_ms, 0.5));
+        if (found_.steps.empty()) add(index_of_quantile(step_ms, 0.5));
         if (found_.steps.empty()) found_.steps.push_back({table_->steps.front()});
     }
 
@@ -98,7 +98,7 @@ class TimelineFinder {
         for (std::size_t step = 0; step < own_ms.size(); ++step)
             if (table_->steps[step] >= blamed.first_step && table_->steps[step] <= blamed.last_step)
                 own_ms[step] = own_ms_.at(blamed.rank, step);
-        return place_of_quantile(own_ms, q);
+        return index_of_quantile(own_ms, q);
     }
 
     void choose_ranks(const std::vector<std::int64_t>& asked) {
@@ -117,9 +117,9 @@ class TimelineFinder {
             add_stages();
         } else {
             const std::vector<double>& slowness = view_.slowness_ms;
-            add_rank(place_of_quantile(slowness, 0.5), "median own work", most_ranks);
-            add_rank(place_of_quantile(slowness, 0), "least own work", most_ranks);
-            if (blamed.empty()) add_rank(place_of_quantile(slowness, 1), "most own work", most_ranks);
+            add_rank(index_of_quantile(slowness, 0.5), "median own work", most_ranks);
+            add_rank(index_of_quantile(slowness, 0), "least own work", most_ranks);
+            if (blamed.empty()) add_rank(index_of_quantile(slowness, 1), "most own work", most_ranks);
         }
         if (found_.ranks.empty()) add_rank(0, "first", most_ranks);
         if (found_.ranks.size() == 1) add_rank(view_.ranks.size() - 1, "last", most_ranks);
@@ -135,8 +135,8 @@ class TimelineFinder {
             const double ms = table_->wait_ms.at(rank, static_cast<std::size_t>(step - table_->steps.begin()));
             wait_ms.push_back(shown_.contains(rank) ? NAN : ms);
         }
-        add_rank(place_of_quantile(wait_ms, 1), "waits longest", most_ranks);
-        add_rank(place_of_quantile(wait_ms, 0.5), "waits, median", most_ranks);
+        add_rank(index_of_quantile(wait_ms, 1), "waits longest", most_ranks);
+        add_rank(index_of_quantile(wait_ms, 0.5), "waits, median", most_ranks);
     }
 
     /// The first rank of each pipeline stage that has none yet.
@@ -161,17 +161,17 @@ class TimelineFinder {
         found_.clock_error_ms = clocks_.error_ms();
     }
 
-    void take_rank(std::size_t place) {
-        const auto all_series = job_.ranks.find(view_.ranks[found_.ranks[place].rank]);
+    void take_rank(std::size_t shown_rank) {
+        const auto all_series = job_.ranks.find(view_.ranks[found_.ranks[shown_rank].rank]);
         if (all_series == job_.ranks.end()) return;
         std::vector<TimelineSpan> of_rank;
         for (const tool::RunSeries& series : all_series->second)
-            for (const tool::PhaseSeries& phase : series.phases) take_phase(place, series, phase, of_rank);
+            for (const tool::PhaseSeries& phase : series.phases) take_phase(shown_rank, series, phase, of_rank);
         for (std::size_t step = 0; step < found_.steps.size(); ++step) keep_longest(of_rank, step);
         found_.spans.insert(found_.spans.end(), of_rank.begin(), of_rank.end());
     }
 
-    void take_phase(std::size_t place, const tool::RunSeries& series, const tool::PhaseSeries& phase,
+    void take_phase(std::size_t shown_rank, const tool::RunSeries& series, const tool::PhaseSeries& phase,
                     std::vector<TimelineSpan>& into) {
         const std::size_t index = view_.phase_of(phase.name);
         if (index == view_.phases.size()) return;
@@ -179,9 +179,9 @@ class TimelineFinder {
             if (!sample.has_start()) continue;
             for (std::size_t step = 0; step < found_.steps.size(); ++step) {
                 if (series.steps[sample.step_index] != found_.steps[step].step) continue;
-                const std::int64_t rank = view_.ranks[found_.ranks[place].rank];
+                const std::int64_t rank = view_.ranks[found_.ranks[shown_rank].rank];
                 const std::int64_t ahead_ns = clocks_.ahead_ns(rank, found_.steps[step].step);
-                into.push_back({place, lane_of(phase.clock, sample), step, index, sample.start_ns - ahead_ns, 0,
+                into.push_back({shown_rank, lane_of(phase.clock, sample), step, index, sample.start_ns - ahead_ns, 0,
                                 sample.duration_ms, static_cast<double>(ahead_ns) * 1e-6, sample.depth(),
                                 sample.collective});
             }

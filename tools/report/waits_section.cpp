@@ -36,12 +36,12 @@ bool are_near(Point a, Point b) {
 }
 
 /// Dots that lie close together share a name.
-template <typename Place>
-void name_dots(Svg& svg, const JobView& view, const std::vector<std::size_t>& ranks, Place place) {
+template <typename PointOf>
+void name_dots(Svg& svg, const JobView& view, const std::vector<std::size_t>& ranks, PointOf point_of) {
     constexpr std::size_t most = 4;
     std::vector<std::pair<Point, std::vector<std::int64_t>>> names;
     for (const std::size_t rank : ranks) {
-        const Point at = place(rank);
+        const Point at = point_of(rank);
         if (std::isnan(at.first) || std::isnan(at.second)) continue;
         const auto near =
             std::find_if(names.begin(), names.end(), [at](const auto& name) { return are_near(name.first, at); });
@@ -74,9 +74,9 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
     const std::vector<std::size_t> blamed = view.blamed_ranks();
     const std::set<std::size_t> is_blamed(blamed.begin(), blamed.end());
     std::set<std::pair<long, long>> drawn;  // dots that lie on each other look like one
-    const auto place = [&](std::size_t rank) { return Point(x(own.by_rank[rank]), y(wait.by_rank[rank])); };
+    const auto point_of = [&](std::size_t rank) { return Point(x(own.by_rank[rank]), y(wait.by_rank[rank])); };
     const auto draw_dot = [&](std::size_t rank, std::string_view style, double radius) {
-        const Point at = place(rank);
+        const Point at = point_of(rank);
         if (std::isnan(at.first) || std::isnan(at.second)) return;
         if (!drawn.emplace(std::lround(at.first / 2), std::lround(at.second / 2)).second) return;
         svg.circle(style, at, radius,
@@ -87,7 +87,7 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
         if (!is_blamed.contains(rank)) draw_dot(rank, "dot", 4);
     drawn.clear();
     for (const std::size_t rank : blamed) draw_dot(rank, "dot bad", 5);
-    name_dots(svg, view, blamed, place);
+    name_dots(svg, view, blamed, point_of);
     return {svg.finish(), "", true};
 }
 

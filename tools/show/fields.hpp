@@ -34,7 +34,7 @@ template <typename Found>
     }
 }
 
-/// Of a number.
+/// The number that a value is.
 [[nodiscard]] double to_double(const Value& value);
 
 /// Without one that a field says: "-" of nothing and of "", "1,234" of a count, "1234" of another whole number, the

@@ -100,7 +100,7 @@ class Pen {
         end_line();
         if (spark.signs.empty()) return;
         std::string signs(places_, ' ');
-        for (const Sparkline::Sign& sign : spark.signs) signs[place_of(sign.place)] = sign.character;
+        for (const Sparkline::Sign& sign : spark.signs) signs[column_of(sign.place)] = sign.character;
         text_ += std::string(label_columns_, ' ').append(gap).append(signs);
         end_line();
     }
@@ -166,18 +166,18 @@ class Pen {
         return characters[static_cast<std::size_t>(std::clamp(part * count, 0.0, count - 1))];
     }
 
-    [[nodiscard]] std::size_t place_of(std::size_t value) const {
+    [[nodiscard]] std::size_t column_of(std::size_t value) const {
         return std::min(value, values_ - 1) * places_ / values_;
     }
 
-    /// The means of what comes to lie on one place.
+    /// The means of what comes to lie on one column.
     [[nodiscard]] std::vector<double> fit(const std::vector<double>& values) const {
         std::vector<double> sums(places_, 0);
         std::vector<double> counts(places_, 0);
         for (std::size_t i = 0; i < values.size(); ++i) {
             if (std::isnan(values[i])) continue;
-            sums[place_of(i)] += values[i];
-            counts[place_of(i)] += 1;
+            sums[column_of(i)] += values[i];
+            counts[column_of(i)] += 1;
         }
         for (std::size_t i = 0; i < places_; ++i) sums[i] /= counts[i];  // NaN where there is none
         return sums;

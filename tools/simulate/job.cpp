@@ -49,7 +49,7 @@ void expand_victims(const Job& job, const Layout& layout, Fault& fault) {
             throw UsageError(fmt::format("{}.rank: {} is not one of {} ranks", fault.where, rank, job.ranks));
     for (std::size_t rank = 0; (fault.host || fault.stage) && rank < layout.ranks; ++rank) {
         const bool of_host = fault.host && std::cmp_equal(layout.host_of(rank), *fault.host);
-        const bool of_stage = fault.stage && std::cmp_equal(layout.place_of(rank).pp, *fault.stage);
+        const bool of_stage = fault.stage && std::cmp_equal(layout.coordinates_of(rank).pp, *fault.stage);
         if (of_host || of_stage) fault.ranks.push_back(static_cast<std::int64_t>(rank));
     }
     std::sort(fault.ranks.begin(), fault.ranks.end());

@@ -19,9 +19,9 @@ std::string Layout::group_name(std::size_t group) const {
         const std::size_t index = group - tp * pp;
         return "tp" + coordinate("dp", index % dp, dp) + coordinate("pp", index / dp, pp);
     }
-    const Place place = place_of(group - tp * pp - dp * pp);
-    return "pp" + std::to_string(place.pp) + "-" + std::to_string(place.pp + 1) + coordinate("dp", place.dp, dp) +
-           coordinate("tp", place.tp, tp);
+    const Coordinates at = coordinates_of(group - tp * pp - dp * pp);
+    return "pp" + std::to_string(at.pp) + "-" + std::to_string(at.pp + 1) + coordinate("dp", at.dp, dp) +
+           coordinate("tp", at.tp, tp);
 }
 
 }  // namespace cep::simulation

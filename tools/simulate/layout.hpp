@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layout: the place of each rank in the job. As in Megatron-LM, tensor-parallel ranks are neighbours, then
+// Layout: the coordinates of each rank in the job. As in Megatron-LM, tensor-parallel ranks are neighbours, then
 // data-parallel ranks, then pipeline stages.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace cep::simulation {
 
-struct Place {
+struct Coordinates {
     std::size_t tp = 0;
     std::size_t dp = 0;
     std::size_t pp = 0;
@@ -33,16 +33,18 @@ class Layout {
     const std::size_t ranks;
     const std::size_t ranks_per_host;
 
-    [[nodiscard]] std::size_t rank_of(Place place) const { return place.tp + tp * (place.dp + dp * place.pp); }
-    [[nodiscard]] Place place_of(std::size_t rank) const { return {rank % tp, rank / tp % dp, rank / (tp * dp)}; }
+    [[nodiscard]] std::size_t rank_of(Coordinates at) const { return at.tp + tp * (at.dp + dp * at.pp); }
+    [[nodiscard]] Coordinates coordinates_of(std::size_t rank) const {
+        return {rank % tp, rank / tp % dp, rank / (tp * dp)};
+    }
     [[nodiscard]] std::size_t host_of(std::size_t rank) const { return rank / ranks_per_host; }
     [[nodiscard]] std::size_t hosts() const { return (ranks + ranks_per_host - 1) / ranks_per_host; }
 
     /// The number of a process group. All groups of the job have different numbers.
-    [[nodiscard]] std::size_t dp_group(Place place) const { return place.tp + tp * place.pp; }
-    [[nodiscard]] std::size_t tp_group(Place place) const { return tp * pp + place.dp + dp * place.pp; }
-    /// The group of the ranks of stages `place.pp` and `place.pp` + 1.
-    [[nodiscard]] std::size_t pp_group(Place place) const { return tp * pp + dp * pp + rank_of(place); }
+    [[nodiscard]] std::size_t dp_group(Coordinates at) const { return at.tp + tp * at.pp; }
+    [[nodiscard]] std::size_t tp_group(Coordinates at) const { return tp * pp + at.dp + dp * at.pp; }
+    /// The group of the ranks of stages `at.pp` and `at.pp` + 1.
+    [[nodiscard]] std::size_t pp_group(Coordinates at) const { return tp * pp + dp * pp + rank_of(at); }
     [[nodiscard]] std::size_t groups() const { return tp * pp + dp * pp + ranks; }
     /// Unique in the job, unless plain names are asked for.
     [[nodiscard]] std::string group_name(std::size_t group) const;

@@ -27,7 +27,7 @@ enum class Stream : std::uint64_t {
     clock_drift,
     drop,
     truncated_file,
-    truncated_place,
+    truncated_share,
     memory,
 };
 

@@ -50,11 +50,11 @@ std::string path_of(const Job& job, const std::string& directory, std::size_t ra
     return (fs::path(directory) / name).native();
 }
 
-/// Cuts a file in the middle of a row. `place`, a share of the file, says about where.
-CutFile cut_file(const std::string& path, double place) {
+/// Cuts a file in the middle of a row. `share`: about where, of the file.
+CutFile cut_file(const std::string& path, double share) {
     std::ifstream stream(path, std::ios::binary);
     const std::uint64_t size = fs::file_size(path);
-    const auto from = static_cast<std::uint64_t>(place * static_cast<double>(size));
+    const auto from = static_cast<std::uint64_t>(share * static_cast<double>(size));
     stream.seekg(static_cast<std::streamoff>(from));
     const std::string tail((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
     if (tail.size() + from != size) throw WriteError(path + ": cannot be read back");
@@ -164,8 +164,8 @@ std::vector<CutFile> RankFiles::cut_files() const {
     std::sort(order.begin(), order.end());
     std::vector<CutFile> cuts;
     for (const std::size_t rank : order) {
-        const double place = 0.4 + 0.5 * random.uniform(Stream::truncated_place, rank);
-        cuts.push_back(cut_file(files_[rank].path, place));
+        const double share = 0.4 + 0.5 * random.uniform(Stream::truncated_share, rank);
+        cuts.push_back(cut_file(files_[rank].path, share));
         cuts.back().rank = rank;
     }
     return cuts;

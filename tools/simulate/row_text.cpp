@@ -56,7 +56,7 @@ RankRows::RankRows(const Layout& layout, std::size_t rank, const HostClock& cloc
       device_(static_cast<std::int32_t>(rank % layout.ranks_per_host)) {}
 
 std::string RankRows::run(const Job& job, const Layout& layout) const {
-    const Place place = layout.place_of(rank_);
+    const Coordinates at = layout.coordinates_of(rank_);
     return fmt::format(
         R"({{"type":"run","schema":{},"run_id":"simulated-{}","attempt":1,"rank":{},"world_size":{},"local_rank":{},)"
         R"("host":"node{}","pid":{},"backend":"cuda","device_name":"NVIDIA H100 80GB HBM3",)"
@@ -64,8 +64,8 @@ std::string RankRows::run(const Job& job, const Layout& layout) const {
         R"("start_unix_ns":{},"clock_error_ns":{},"config":{},"dp":{},"tp":{},"pp":{},{},"meta":{{"simulated":true}}}})"
         "\n",
         schema::version, job.seed, rank_, job.ranks, rank_ % layout.ranks_per_host, layout.host_of(rank_), 1000 + rank_,
-        layout.host_of(rank_), rank_, CEP_VERSION, clock_.unix_ns(0), clock_error_ns, config_text(job), place.dp,
-        place.tp, place.pp, efficiency_text(job));
+        layout.host_of(rank_), rank_, CEP_VERSION, clock_.unix_ns(0), clock_error_ns, config_text(job), at.dp, at.tp,
+        at.pp, efficiency_text(job));
 }
 
 std::string RankRows::stats(const RowCounts& counts, std::int64_t step, std::int64_t now_ns) const {

@@ -48,7 +48,7 @@ void set_from_json(Job& job, const Setting& setting, simdjson::dom::element valu
 /// Writes all settings into the open JSON object.
 void write_settings(tool::JsonWriter& json, const Job& job);
 
-/// The place of a name in a list. Throws UsageError where it is not there.
+/// The index of a name in a list. Throws UsageError where it is not there.
 [[nodiscard]] std::size_t index_of_name(std::span<const std::string_view> names, std::string_view name,
                                         const std::string& where);
 /// Throws UsageError where the value is beyond the limits.

@@ -205,15 +205,15 @@ void Timeline::run_task(const PipelineTask& task, std::size_t dp) {
 
 // The sender's stream for sending waits for the receiver; its compute stream does not.
 void Timeline::receive(const PipelineTask& task, std::size_t rank) {
-    const Place place = layout_.place_of(rank);
+    const Coordinates at = layout_.coordinates_of(rank);
     const PipelineTask sent{task.backward ? task.stage + 1 : task.stage - 1, task.micro_batch, task.backward};
-    const std::size_t sender = layout_.rank_of({place.tp, place.dp, sent.stage});
-    const std::size_t group = layout_.pp_group(layout_.place_of(std::min(rank, sender)));
+    const std::size_t sender = layout_.rank_of({at.tp, at.dp, sent.stage});
+    const std::size_t group = layout_.pp_group(layout_.coordinates_of(std::min(rank, sender)));
     const std::int64_t coll =
         (2 * step_index_ + (task.backward ? 1 : 0)) * job_.micro_batches + static_cast<std::int64_t>(task.micro_batch);
     const Collective collective{group, coll, activation_bytes_};
     std::int64_t& send_end_ns = states_[sender].send_end_ns[task.backward ? 1 : 0];
-    const std::int64_t send_ns = std::max(send_ready_ns(sent, place.tp), send_end_ns);
+    const std::int64_t send_ns = std::max(send_ready_ns(sent, at.tp), send_end_ns);
     const std::int64_t receive_ns = states_[rank].now_ns;
     const std::int64_t end_ns =
         std::max(send_ns, receive_ns) + links_.duration_ns(links_.send(), activation_bytes_, group, coll);
@@ -252,13 +252,13 @@ void Timeline::run_pieces(const PipelineTask& task, std::size_t dp) {
 }
 
 void Timeline::reduce_tensors(const PipelineTask& task, std::size_t dp, std::int64_t piece) {
-    const Place place{0, dp, task.stage};
-    const std::size_t first = layout_.rank_of(place);
+    const Coordinates at{0, dp, task.stage};
+    const std::size_t first = layout_.rank_of(at);
     std::int64_t last_ns = 0;
     for (std::size_t rank = first; rank < first + layout_.tp; ++rank) last_ns = std::max(last_ns, states_[rank].now_ns);
     const std::int64_t index =
         (step_index_ * 2 + (task.backward ? 1 : 0)) * job_.micro_batches + static_cast<std::int64_t>(task.micro_batch);
-    const Collective collective{layout_.tp_group(place), index * job_.tp_collectives + piece, activation_bytes_};
+    const Collective collective{layout_.tp_group(at), index * job_.tp_collectives + piece, activation_bytes_};
     const std::int64_t end_ns = last_ns + links_.duration_ns(links_.all_reduce(layout_.tp), activation_bytes_,
                                                              collective.group, collective.coll);
     for (std::size_t rank = first; rank < first + layout_.tp; ++rank) {
@@ -290,18 +290,18 @@ void Timeline::reduce_gradients(std::size_t tp, std::size_t pp) {
 }
 
 /// Leaves the end of the collective in arrivals_ns_.
-void Timeline::reduce_bucket(Place place, std::size_t bucket, std::int64_t bucket_free_ns) {
+void Timeline::reduce_bucket(Coordinates at, std::size_t bucket, std::int64_t bucket_free_ns) {
     const std::int64_t bytes = bucket_bytes_[bucket];
-    const Collective collective{layout_.dp_group(place), step_index_ * job_.buckets + static_cast<std::int64_t>(bucket),
+    const Collective collective{layout_.dp_group(at), step_index_ * job_.buckets + static_cast<std::int64_t>(bucket),
                                 bytes};
     for (std::size_t dp = 0; dp < layout_.dp; ++dp)
         arrivals_ns_[dp] =
-            std::max(bucket_free_ns, bucket_ready_ns(states_[layout_.rank_of({place.tp, dp, place.pp})], bucket));
+            std::max(bucket_free_ns, bucket_ready_ns(states_[layout_.rank_of({at.tp, dp, at.pp})], bucket));
     const std::int64_t end_ns =
         *std::max_element(arrivals_ns_.begin(), arrivals_ns_.end()) +
         links_.duration_ns(links_.all_reduce(layout_.dp), bytes, collective.group, collective.coll);
     for (std::size_t dp = 0; dp < layout_.dp; ++dp) {
-        const std::size_t rank = layout_.rank_of({place.tp, dp, place.pp});
+        const std::size_t rank = layout_.rank_of({at.tp, dp, at.pp});
         add_comm(rank, Name::all_reduce, arrivals_ns_[dp], end_ns, collective, 1, comm_stream);
         arrivals_ns_[dp] = end_ns;
     }

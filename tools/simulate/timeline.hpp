@@ -61,7 +61,7 @@ class Timeline {
     [[nodiscard]] bool sends(const PipelineTask& task) const;
     void receive(const PipelineTask& task, std::size_t rank);
     void reduce_gradients(std::size_t tp, std::size_t pp);
-    void reduce_bucket(Place place, std::size_t bucket, std::int64_t bucket_free_ns);
+    void reduce_bucket(Coordinates at, std::size_t bucket, std::int64_t bucket_free_ns);
     [[nodiscard]] std::int64_t bucket_ready_ns(const RankState& state, std::size_t bucket) const;
     void extend_backward(std::size_t rank);
     void end_step(std::size_t rank);

@@ -52,7 +52,7 @@ void Work::set_base_work() {
         const std::size_t rank = i / phase_count;
         const std::size_t phase = i % phase_count;
         double share = job_.phases[phase];
-        if (runs_on_device(phase)) share *= job_.stage_weights[layout_.place_of(rank).pp];
+        if (runs_on_device(phase)) share *= job_.stage_weights[layout_.coordinates_of(rank).pp];
         const double spread = job_.rank_spread * random_.normal(Stream::rank_spread, rank, phase);
         base_ns_[i] = share * job_.step_ms * ns_per_ms * exponential(spread);
     }

@@ -18,7 +18,7 @@ namespace {
 /// A counter of one rank, from all of its runs.
 struct RankCounter {
     double max = 0;
-    std::pair<std::int64_t, std::int64_t> last_place;  // attempt, step
+    std::pair<std::int64_t, std::int64_t> last_position;  // attempt, step
     double last = 0;
 };
 
@@ -28,14 +28,14 @@ RankCounters counters_of(const std::vector<RunSeries>& all_series) {
     RankCounters counters;
     for (const RunSeries& series : all_series)
         for (const CounterSeries& counter : series.counters) {
-            const std::pair place(series.run.attempt, counter.last_step);
+            const std::pair position(series.run.attempt, counter.last_step);
             const auto [known, is_new] =
-                counters.try_emplace(counter.name, RankCounter{counter.max, place, counter.last});
+                counters.try_emplace(counter.name, RankCounter{counter.max, position, counter.last});
             if (is_new) continue;
             RankCounter& all = known->second;
             all.max = std::max(all.max, counter.max);
-            std::tie(all.last_place, all.last) =
-                std::max(std::pair(all.last_place, all.last), std::pair(place, counter.last));
+            std::tie(all.last_position, all.last) =
+                std::max(std::pair(all.last_position, all.last), std::pair(position, counter.last));
         }
     return counters;
 }
@@ -108,7 +108,7 @@ std::optional<MemorySummary> summarize_memory(const RankSeries& ranks) {
             const RankCounter* device = find(counters, "memory.device_bytes");
             if (device != nullptr && device->max > 0) used.add(rank, peak->max / device->max);
         }
-        if (allocated != nullptr && reserved != nullptr && allocated->last_place == reserved->last_place &&
+        if (allocated != nullptr && reserved != nullptr && allocated->last_position == reserved->last_position &&
             reserved->last > 0)
             fragmentation.add(rank, 1 - allocated->last / reserved->last);
         if (const auto* retries = find(counters, "memory.alloc_retries")) summary.alloc_retries += retries->max;

@@ -83,7 +83,7 @@ std::vector<StrideChangeGroup> find_stride_changes(const Job& job) {
     return found;
 }
 
-/// The rank that the verdict names first in a phase, as a place in the ledger.
+/// The rank that the verdict names first in a phase, as an index into the ledger.
 std::optional<std::size_t> find_named(const Verdict& verdict, const std::string& phase) {
     const std::vector<RankLedger>& ranks = verdict.ledger.ranks;
     for (const Finding* const straggler : verdict.stragglers())

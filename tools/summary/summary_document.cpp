@@ -225,7 +225,7 @@ Field<PhaseSummary> time_field(std::string_view key, std::string_view heading, s
     return {key, heading, meaning, get, describe_time};
 }
 
-/// Of the phase table. `of_one_rank`: each line is of one rank, so that none is the slowest.
+/// The columns of the phase table. `of_one_rank`: each line is of one rank, so that none is the slowest.
 Fields<PhaseSummary> phase_fields(bool of_groups, bool of_one_rank) {
     using P = PhaseSummary;
     using F = Field<P>;

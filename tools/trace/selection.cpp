@@ -33,14 +33,14 @@ double Survey::StepCost::own_work_ms() const {
 
 void Survey::add(LastSteps& steps, const StepCost& cost) {
     if (!steps.empty() && steps.back().step == cost.step) return steps.back().add(cost);
-    const auto place = std::lower_bound(steps.begin(), steps.end(), cost.step,
+    const auto found = std::lower_bound(steps.begin(), steps.end(), cost.step,
                                         [](const StepCost& kept, std::int64_t step) { return kept.step < step; });
-    if (place != steps.end() && place->step == cost.step) return place->add(cost);
+    if (found != steps.end() && found->step == cost.step) return found->add(cost);
     if (steps.size() < kept_steps) {
-        steps.insert(place, cost);
-    } else if (place != steps.begin()) {
-        std::rotate(steps.begin(), steps.begin() + 1, place);
-        *(place - 1) = cost;
+        steps.insert(found, cost);
+    } else if (found != steps.begin()) {
+        std::rotate(steps.begin(), steps.begin() + 1, found);
+        *(found - 1) = cost;
     }
 }
 

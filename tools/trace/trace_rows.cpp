@@ -10,8 +10,8 @@ void TraceFacts::merge(TraceFacts&& other) {
     coverage.merge(other.coverage);
     ranks.merge(other.ranks);
     still_open.merge(other.still_open);
-    for (const auto& [place, attempt] : other.last_attempts)
-        last_attempts[place] = std::max(last_attempts[place], attempt);
+    for (const auto& [rank_and_step, attempt] : other.last_attempts)
+        last_attempts[rank_and_step] = std::max(last_attempts[rank_and_step], attempt);
 }
 
 std::int64_t shown_ns(double duration_ms) {

@@ -24,8 +24,8 @@ constexpr std::size_t max_arrow_bytes = 200;
 constexpr std::size_t max_flows = std::size_t{1} << 20;  // that may go on
 
 std::string describe(const Stream& stream, std::size_t lane) {
-    std::string text = stream.place == Stream::Place::host       ? "host clock"
-                       : stream.place == Stream::Place::external ? "external clock"
+    std::string text = stream.clock == Stream::Clock::host       ? "host clock"
+                       : stream.clock == Stream::Clock::external ? "external clock"
                        : stream.device ? fmt::format("device {} stream {}", *stream.device, stream.stream)
                                        : fmt::format("stream {}", stream.stream);
     if (lane > 0) text += fmt::format(", overlapping {}", lane);
@@ -185,7 +185,7 @@ void TraceWriter::append_names(const Row& row, const Stream& stream, const Track
         const std::string where = has_host ? " (" + rank->second.host + ")" : "";
         append("process", fmt::format("rank {}{}", *row.rank, where), static_cast<std::uint64_t>(track.process));
     }
-    if (track.new_track) append("thread", describe(stream, track.lane), track.place);
+    if (track.new_track) append("thread", describe(stream, track.lane), track.sort_index);
 }
 
 void TraceWriter::append_args(bool is_open) {
@@ -202,9 +202,9 @@ void TraceWriter::append_args(bool is_open) {
 std::optional<Tracks::Track> TraceWriter::append_slice(const Row& row) {
     Stream stream;
     if (row.stream) {
-        stream = {Stream::Place::device, members_->integer("device"), *row.stream};
+        stream = {Stream::Clock::device, members_->integer("device"), *row.stream};
     } else if (row.clock == Clock::external) {
-        stream.place = Stream::Place::external;
+        stream.clock = Stream::Clock::external;
     }
     const bool is_open = row.type == RowType::open;
     const std::int64_t duration_ns = shown_ns(is_open ? row.elapsed_ms : row.duration_ms);

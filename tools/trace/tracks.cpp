@@ -43,12 +43,12 @@ Tracks::OfStream* Tracks::stream_of(Process& process, const Stream& stream) {
     const std::size_t others = process.streams.size() - process.streams.count(Stream{});
     OfStream& added = process.streams[stream];
     added.first_thread = first_thread + streams_++ * Lanes::max_lanes;
-    added.first_place = (stream == Stream{} ? 0 : others + 1) * Lanes::max_lanes;
+    added.first_sort_index = (stream == Stream{} ? 0 : others + 1) * Lanes::max_lanes;
     return &added;
 }
 
 Tracks::Track Tracks::show(Process& process, OfStream& stream, std::size_t lane) {
-    Track track{process.number, stream.first_thread + lane, stream.first_place + lane,
+    Track track{process.number, stream.first_thread + lane, stream.first_sort_index + lane,
                 lane,           !process.is_shown,          lane >= stream.lanes_shown};
     process.is_shown = true;
     stream.lanes_shown = std::max(stream.lanes_shown, lane + 1);

@@ -15,8 +15,8 @@ namespace cep::tool {
 
 /// What spans run on: a stream of a device, the host, or what another clock timed.
 struct Stream {
-    enum class Place : std::uint8_t { host, external, device };
-    Place place = Place::host;
+    enum class Clock : std::uint8_t { host, external, device };
+    Clock clock = Clock::host;
     std::optional<std::int64_t> device;
     std::int64_t stream = 0;
 
@@ -44,7 +44,7 @@ class Tracks {
     struct Track {
         std::int64_t process = 0;
         std::uint64_t thread = 0;
-        std::size_t place = 0;  // among the threads of the process
+        std::size_t sort_index = 0;  // among the threads of the process
         std::size_t lane = 0;
         bool new_process = false;
         bool new_track = false;
@@ -59,7 +59,7 @@ class Tracks {
   private:
     struct OfStream {
         std::uint64_t first_thread = 0;
-        std::size_t first_place = 0;
+        std::size_t first_sort_index = 0;
         std::size_t lanes_shown = 0;
         Lanes lanes;
     };

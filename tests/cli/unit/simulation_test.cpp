@@ -85,19 +85,19 @@ TEST(Pipeline, StagesRunOneForwardAndOneBackwardInTurn) {
 TEST(Pipeline, TasksComeAfterThoseTheyWaitFor) {
     const auto tasks = pipeline_tasks(5, 7);
     ASSERT_EQ(tasks.size(), 70U);
-    const auto place = [&](std::size_t stage, std::size_t micro_batch, bool backward) {
+    const auto at = [&](std::size_t stage, std::size_t micro_batch, bool backward) {
         return std::find_if(tasks.begin(), tasks.end(), [&](const PipelineTask& task) {
             return task.stage == stage && task.micro_batch == micro_batch && task.backward == backward;
         });
     };
     for (std::size_t i = 0; i < 7; ++i)
         for (std::size_t stage = 1; stage < 5; ++stage) {
-            EXPECT_LT(place(stage - 1, i, false), place(stage, i, false));
-            EXPECT_LT(place(stage, i, true), place(stage - 1, i, true));
+            EXPECT_LT(at(stage - 1, i, false), at(stage, i, false));
+            EXPECT_LT(at(stage, i, true), at(stage - 1, i, true));
         }
 }
 
-TEST(Layout, PlacesAndGroupsAreDistinct) {
+TEST(Layout, CoordinatesAndGroupsAreDistinct) {
     Job job;
     job.ranks = 24;
     job.tp = 2;
@@ -107,7 +107,8 @@ TEST(Layout, PlacesAndGroupsAreDistinct) {
     std::set<std::string> names;
     for (std::size_t group = 0; group < layout.groups(); ++group) names.insert(layout.group_name(group));
     EXPECT_EQ(names.size(), layout.groups());
-    for (std::size_t rank = 0; rank < layout.ranks; ++rank) EXPECT_EQ(layout.rank_of(layout.place_of(rank)), rank);
+    for (std::size_t rank = 0; rank < layout.ranks; ++rank)
+        EXPECT_EQ(layout.rank_of(layout.coordinates_of(rank)), rank);
     EXPECT_EQ(layout.group_name(layout.dp_group({1, 3, 2})), "dp.tp1.pp2");
     EXPECT_EQ(layout.group_name(layout.tp_group({1, 3, 2})), "tp.dp3.pp2");
     EXPECT_EQ(layout.group_name(layout.pp_group({1, 3, 1})), "pp1-2.dp3.tp1");
