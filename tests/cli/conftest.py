@@ -17,7 +17,7 @@ START_NS = 1_763_700_000_000_000_000
 
 def commands_of_source():
     """The list that the build makes the command from."""
-    (names,) = re.findall(r"^commands = \[(.*)\]$", (ROOT / "tools/commands/meson.build").read_text(), re.MULTILINE)
+    (names,) = re.findall(r"^commands = \[(.*)\]$", (ROOT / "man/meson.build").read_text(), re.MULTILINE)
     return re.findall(r"'(\w+)'", names)
 
 
