@@ -22,35 +22,23 @@ bool same_run(const RunInfo& a, const RunInfo& b) {
 
 std::size_t RunTracker::HashRun::operator()(const RunKey& key) const {
     const auto rank = mix_bits(static_cast<std::uint64_t>(key.rank));
-    return mix_bits(mix_bits(rank + static_cast<std::uint64_t>(key.attempt)) + std::hash<const void*>()(key.run_id));
+    return mix_bits(mix_bits(rank + static_cast<std::uint64_t>(key.attempt)) + std::hash<std::string>()(key.run_id));
 }
 
 RunTracker::Place RunTracker::observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run) {
-    const std::size_t count = first_runs_.size() + more_runs_.size();
-    const bool is_full = count >= max_runs;
+    RunKey key{number, run.attempt, run.run_id};
     const auto index = static_cast<std::uint32_t>(rank.runs.size());
-    const auto [of_id, is_first] = is_full ? std::pair(first_runs_.find(run.run_id), false)
-                                           : first_runs_.try_emplace(run.run_id, FirstRun{number, run.attempt, index});
-    bool is_new = is_first;
-    if (!is_first && of_id != first_runs_.end()) {
-        const FirstRun& first = of_id->second;
-        if (first.rank == number && first.attempt == run.attempt) return repeat_run(rank, first.index, run);
-        const RunKey key{number, run.attempt, &of_id->first};
-        const auto [known, is_added] =
-            is_full ? std::pair(more_runs_.find(key), false) : more_runs_.try_emplace(key, index);
-        if (!is_added && known != more_runs_.end()) return repeat_run(rank, known->second, run);
-        is_new = is_added;
-    }
-    if (!is_new) {
+    const auto [known, is_new] = indices_.size() < max_runs ? indices_.try_emplace(std::move(key), index)
+                                                            : std::pair(indices_.find(key), false);
+    if (known == indices_.end()) {
         if (!std::exchange(has_too_many_runs_, true))
             say("more than {} runs in one input: rows of the others count for the runs before them\n", max_runs);
         return {static_cast<int>(rank.block_end) - 1, false, false, true};
     }
-    if (count == many_runs) {
-        first_runs_.reserve(max_runs);
-        more_runs_.reserve(max_runs);
-    }
-    rank.runs.push_back({of_id->first, run.attempt, run.start_unix_ns, run.clock_error_ns});
+    if (!is_new) return repeat_run(rank, known->second, run);
+    constexpr std::size_t many_runs = std::size_t{1} << 14;  // from here on, there is room for all
+    if (indices_.size() == many_runs) indices_.reserve(max_runs);
+    rank.runs.push_back({known->first.run_id, run.attempt, run.start_unix_ns, run.clock_error_ns});
     if (rank.other_rows_since) rank.block_begin = index;
     rank.block_end = index + 1;
     rank.block.reset();

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -94,23 +93,16 @@ class RunTracker {
         bool other_rows_since = false;
         std::unique_ptr<Block> block;  // where rows had to be assigned to one of several runs
     };
-    static constexpr std::size_t many_runs = std::size_t{1} << 14;  // from here on, there is room for all
 
     struct RunKey {
         std::int64_t rank;
         std::int64_t attempt;
-        const std::string* run_id;  // in first_runs_
+        std::string run_id;
 
         friend bool operator==(const RunKey&, const RunKey&) = default;
     };
     struct HashRun {
         std::size_t operator()(const RunKey& key) const;
-    };
-    /// The first run with a run_id, which often is the only one.
-    struct FirstRun {
-        std::int64_t rank;
-        std::int64_t attempt;
-        std::uint32_t index;  // into the runs of the rank
     };
 
     Place observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run);
@@ -118,11 +110,7 @@ class RunTracker {
     static std::unique_ptr<Block> sort_block(const RankRuns& rank);
     static int choose(RankRuns& rank, const Row& row);
 
-    // Runs are never forgotten, so their nodes are allocated side by side and freed at once: `cep check` of files with
-    // half a million runs each takes two thirds of the time.
-    std::unique_ptr<std::pmr::memory_resource> nodes_ = std::make_unique<std::pmr::monotonic_buffer_resource>();
-    std::pmr::unordered_map<std::string, FirstRun> first_runs_{nodes_.get()};          // by run_id
-    std::pmr::unordered_map<RunKey, std::uint32_t, HashRun> more_runs_{nodes_.get()};  // of the same run_ids
+    std::unordered_map<RunKey, std::uint32_t, HashRun> indices_;  // into the runs of the rank
     bool has_too_many_runs_ = false;
     std::unordered_map<std::int64_t, RankRuns> ranks_;
     std::int64_t last_rank_ = 0;
