@@ -15,12 +15,11 @@ namespace cep::tool {
     return bits ^ (bits >> 31);
 }
 
-/// One of the places that a part has, if `count` places are divided into `parts` (no more than there are places) one
-/// after the other. Of all parts, these are evenly spread; but a regular stride would meet what comes at every n-th
-/// place always or never.
-[[nodiscard]] constexpr std::size_t place_in_part(std::size_t part, std::size_t parts, std::size_t count) {
-    const std::size_t first = part * count / parts;
-    return first + mix_bits(part) % ((part + 1) * count / parts - first);
+/// An index in a segment, if `count` of them are divided into so many segments, no more than there are indices. Those
+/// of all segments are evenly spread; a regular stride would meet what comes at every n-th index always or never.
+[[nodiscard]] constexpr std::size_t index_in_segment(std::size_t segment, std::size_t segments, std::size_t count) {
+    const std::size_t first = segment * count / segments;
+    return first + mix_bits(segment) % ((segment + 1) * count / segments - first);
 }
 
 }  // namespace cep::tool

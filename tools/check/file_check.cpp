@@ -44,7 +44,7 @@ void FileCheck::take(const Row& row, std::uint64_t line) {
         odd_key_ = row.odd_key;
     }
     if (!row.rank || row.type == RowType::unknown) return;
-    const RunTracker::Place place = tracker_.observe(row);
+    const RunTracker::Assignment place = tracker_.observe(row);
     RankState& state = state_of(*row.rank);
     ++state.rows;
     if (row.type == RowType::run) take_run(row, place, state, line);
@@ -55,7 +55,7 @@ void FileCheck::take(const Row& row, std::uint64_t line) {
         open_spans_.take(row, tracker_.attempt_of(*row.rank, place.run), line);
 }
 
-void FileCheck::take_run(const Row& row, const RunTracker::Place& place, RankState& state, std::uint64_t line) {
+void FileCheck::take_run(const Row& row, const RunTracker::Assignment& place, RankState& state, std::uint64_t line) {
     coverage_.saw_run(*row.run);
     schema_ = std::max(schema_, row.run->schema);
     clock_error_ns_ = std::max(clock_error_ns_, row.run->clock_error_ns.value_or(0));

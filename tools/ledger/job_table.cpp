@@ -132,7 +132,7 @@ class Builder {
     }
 
     void erase_uneven(std::vector<std::int64_t>& steps) const {
-        const std::vector<bool> is_uneven = find_uneven_steps(ranks_, steps);
+        const std::vector<bool> is_uneven = find_partial_steps(ranks_, steps);
         if (is_uneven.empty()) return;
         std::size_t place = 0;
         std::erase_if(steps, [&](std::int64_t) { return is_uneven[place++]; });

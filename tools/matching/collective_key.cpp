@@ -33,7 +33,7 @@ void CollectiveKey::change_group(const Row& row, const RunInfo& run) {
     }
     std::uint64_t hash = combine(0, row.group);
     is_placed_ = false;
-    for_each_other_axis(row.group, axis_places_of(run),
+    for_each_other_axis(row.group, axis_coordinates_of(run),
                         [&](std::string_view axis, const std::optional<std::int64_t>& place) {
                             if (!place) return;
                             hash = combine(combine(hash, axis), static_cast<std::uint64_t>(*place));

@@ -31,7 +31,7 @@ class CollectiveKey {
     }
     /// Whether the key says which collective it is.
     [[nodiscard]] bool is_known(const Row& row) const { return !is_pair_ || row.coll || !row.group.empty(); }
-    /// Whether the group is named by its axis, and the places of the rank say which one it is.
+    /// Whether the group is named by its axis, and the coordinates of the rank say which one it is.
     [[nodiscard]] bool is_placed() const { return is_placed_; }
     [[nodiscard]] static bool is_counted(const Row& row) { return !row.coll && row.seq.value_or(0) == 0; }
     /// The key of the n-th span of a rank with one key, from 0.

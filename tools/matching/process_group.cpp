@@ -12,14 +12,14 @@ bool is_end_of_kind(char c) {
 
 }  // namespace
 
-AxisPlaces axis_places_of(const RunInfo& run) {
+AxisCoordinates axis_coordinates_of(const RunInfo& run) {
     return {run.dp, run.tp, run.pp, run.cp};
 }
 
-std::string full_group_name(std::string_view group, const AxisPlaces& places) {
+std::string full_group_name(std::string_view group, const AxisCoordinates& coordinates) {
     std::string name(group);
-    for_each_other_axis(group, places, [&name](std::string_view axis, const std::optional<std::int64_t>& place) {
-        if (place) name += fmt::format(".{}{}", axis, *place);
+    for_each_other_axis(group, coordinates, [&name](std::string_view axis, const std::optional<std::int64_t>& at) {
+        if (at) name += fmt::format(".{}{}", axis, *at);
     });
     return name;
 }

@@ -18,21 +18,21 @@ namespace cep::tool {
 /// Axes of the parallel layout that groups are named by.
 inline constexpr std::array<std::string_view, 4> axes = {"dp", "tp", "pp", "cp"};
 
-/// Where a rank is on each of the axes, as far as its run row says.
-using AxisPlaces = std::array<std::optional<std::int64_t>, axes.size()>;
-[[nodiscard]] AxisPlaces axis_places_of(const RunInfo& run);
+/// The coordinate of a rank on each of the axes, as far as its run row says.
+using AxisCoordinates = std::array<std::optional<std::int64_t>, axes.size()>;
+[[nodiscard]] AxisCoordinates axis_coordinates_of(const RunInfo& run);
 
-/// A group named by its axis alone stands for one group at each place on the other axes: calls `use(axis, place)` for
-/// these.
+/// A group named by its axis alone stands for one group at each coordinate on the other axes: calls
+/// `use(axis, coordinate)` for these.
 template <typename Use>
-void for_each_other_axis(std::string_view group, const AxisPlaces& places, Use use) {
+void for_each_other_axis(std::string_view group, const AxisCoordinates& coordinates, Use use) {
     if (std::find(axes.begin(), axes.end(), group) == axes.end()) return;
     for (std::size_t i = 0; i < axes.size(); ++i)
-        if (axes[i] != group) use(axes[i], places[i]);
+        if (axes[i] != group) use(axes[i], coordinates[i]);
 }
 
-/// "dp.tp0.pp1" for "dp" at these places; any other name as it is.
-[[nodiscard]] std::string full_group_name(std::string_view group, const AxisPlaces& places);
+/// "dp.tp0.pp1" for "dp" at these coordinates; any other name as it is.
+[[nodiscard]] std::string full_group_name(std::string_view group, const AxisCoordinates& coordinates);
 
 /// The name of a group without what numbers it: "dp" of "dp.tp0.pp1", "dp_3" and "dp".
 [[nodiscard]] std::string group_kind(std::string_view group);

@@ -7,24 +7,24 @@
 namespace cep::tool {
 namespace {
 
-void set_place(RowEntry& entry, Section section, std::int64_t first, std::int64_t second, std::int64_t third) {
+void set_key(RowEntry& entry, Section section, std::int64_t first, std::int64_t second, std::int64_t third) {
     entry.section_bits = static_cast<std::uint32_t>(section) & 3U;
     entry.first = first;
     entry.second = second;
     entry.third = third;
 }
 
-void set_place(RowEntry& entry, const Row& row, std::int64_t attempt) {
+void set_key(RowEntry& entry, const Row& row, std::int64_t attempt) {
     const std::int64_t rank = row.rank.value_or(INT64_MIN);
     const std::int64_t start_ns = row.start_ns.value_or(INT64_MIN);
     if (row.type == RowType::run) {
-        set_place(entry, Section::run_rows, rank, row.run->start_unix_ns.value_or(INT64_MIN), attempt);
+        set_key(entry, Section::run_rows, rank, row.run->start_unix_ns.value_or(INT64_MIN), attempt);
     } else if (row.type == RowType::stats) {
-        set_place(entry, Section::stats_rows, rank, start_ns, attempt);
+        set_key(entry, Section::stats_rows, rank, start_ns, attempt);
     } else if (row.step) {
-        set_place(entry, Section::step_rows, *row.step, start_ns, rank);
+        set_key(entry, Section::step_rows, *row.step, start_ns, rank);
     } else {
-        set_place(entry, Section::other_rows, 0, 0, 0);
+        set_key(entry, Section::other_rows, 0, 0, 0);
     }
 }
 
@@ -38,14 +38,14 @@ std::uint32_t RunIndex::index_of(const RunOrder& run) {
 }
 
 void FileMerge::note_run(const Row& row) {
-    const int place = tracker_.observe(row).run;
+    const int run = tracker_.observe(row).run;
     // A run row may add to what is known about its run.
-    if (place == last_run_.place && *row.rank == last_run_.rank && row.type != RowType::run) return;
-    last_run_ = {*row.rank, place, 1, 0};
-    if (place == RunTracker::no_run) return;
-    const RunStart& run = tracker_.runs(*row.rank)[static_cast<std::size_t>(place)];
-    last_run_.attempt = run.attempt;
-    last_run_.index = runs_.index_of(order_of(run)) & RowEntry::max_run;
+    if (run == last_run_.run && *row.rank == last_run_.rank && row.type != RowType::run) return;
+    last_run_ = {*row.rank, run, 1, 0};
+    if (run == RunTracker::no_run) return;
+    const RunStart& start = tracker_.runs(*row.rank)[static_cast<std::size_t>(run)];
+    last_run_.attempt = start.attempt;
+    last_run_.index = runs_.index_of(order_of(start)) & RowEntry::max_run;
 }
 
 void FileMerge::take(const Row& row, std::uint64_t) {
@@ -57,7 +57,7 @@ void FileMerge::take(const Row& row, std::uint64_t) {
     if (!options_.filter.accepts(row)) return;
     if (options_.attempt.mode == AttemptChoice::Mode::one && attempt != options_.attempt.attempt) return;
     RowEntry entry;
-    set_place(entry, row, attempt);
+    set_key(entry, row, attempt);
     if (row.rank) entry.run = last_run_.index & RowEntry::max_run;
     entry.is_span = row.type == RowType::span;
     text_bytes_ += row.text.size();

@@ -47,7 +47,7 @@ class FileMerge : public RowSink {
   public:
     FileMerge(const MergeOptions& options, RowSorter& sorter, RunIndex& runs, const InputFile& file, std::size_t index)
         : options_(options), runs_(runs), collector_(sorter, file.path, index) {}
-    void begin_block(const BlockPlace& place) override { collector_.begin_block(place); }
+    void begin_block(const BlockLocation& location) override { collector_.begin_block(location); }
     void take(const Row& row, std::uint64_t line) override;
     void end() override { collector_.end(); }
     [[nodiscard]] const CoverageCollector& coverage() const { return coverage_; }
@@ -58,7 +58,7 @@ class FileMerge : public RowSink {
     /// The run of the last row that has a rank.
     struct LastRun {
         std::int64_t rank = 0;
-        int place = RunTracker::no_run;
+        int run = RunTracker::no_run;
         std::int64_t attempt = 1;
         std::uint32_t index = 0;
     };

@@ -26,10 +26,10 @@ bool RowBatch::sort_by_insertion() {
     for (std::size_t i = 1; i < entries_.size(); ++i) {
         if (entries_[i - 1] < entries_[i]) continue;
         const RowEntry moved = entries_[i];
-        std::size_t place = i;
-        for (; place > 0 && moves_left > 0 && moved < entries_[place - 1]; --place, --moves_left)
-            entries_[place] = entries_[place - 1];
-        entries_[place] = moved;
+        std::size_t hole = i;
+        for (; hole > 0 && moves_left > 0 && moved < entries_[hole - 1]; --hole, --moves_left)
+            entries_[hole] = entries_[hole - 1];
+        entries_[hole] = moved;
         if (moves_left == 0) return false;
     }
     return true;

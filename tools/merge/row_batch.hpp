@@ -15,8 +15,8 @@ namespace cep::tool {
 
 class RowBatch {
   public:
-    /// Reserves this many bytes for places, or for rows of the usual size with their texts.
-    void reserve_places(std::size_t bytes) { entries_.reserve(bytes / sizeof(RowEntry)); }
+    /// Reserves this many bytes for references to texts, or for rows of the usual size with their texts.
+    void reserve_references(std::size_t bytes) { entries_.reserve(bytes / sizeof(RowEntry)); }
     void reserve_rows(std::size_t bytes);
     /// Copies the text.
     void add(RowEntry entry, std::string_view text) {
@@ -26,7 +26,7 @@ class RowBatch {
         text_.append(text);
     }
     /// The text stays in its file, at `entry.position`.
-    void add_place(RowEntry entry, std::string_view text) {
+    void add_reference(RowEntry entry, std::string_view text) {
         entry.size = static_cast<std::uint32_t>(text.size());
         entry.offset = text_fingerprint(text);
         entries_.push_back(entry);

@@ -5,9 +5,9 @@
 
 namespace cep::tool {
 
-void RowCollector::begin_block(const BlockPlace& place) {
-    block_ = place;
-    if (!file_) file_ = place.descriptor >= 0 ? sorter_.keep_file(place.descriptor, path_) : nullptr;
+void RowCollector::begin_block(const BlockLocation& location) {
+    block_ = location;
+    if (!file_) file_ = location.descriptor >= 0 ? sorter_.keep_file(location.descriptor, path_) : nullptr;
 }
 
 void RowCollector::add(RowEntry& entry, std::string_view text) {
@@ -17,7 +17,7 @@ void RowCollector::add(RowEntry& entry, std::string_view text) {
     if (copies()) {
         batch_->add(entry, text);
     } else {
-        batch_->add_place(entry, text);
+        batch_->add_reference(entry, text);
     }
     if (batch_->used_bytes() < sorter_.batch_bytes()) return;
     sorter_.add(std::move(*batch_), *file_);

@@ -20,8 +20,8 @@ class RowCollector {
     RowCollector(RowSorter& sorter, std::string path, std::size_t index)
         : sorter_(sorter), path_(std::move(path)), index_(static_cast<std::uint32_t>(index)) {}
 
-    /// The place of the rows that follow.
-    void begin_block(const BlockPlace& place);
+    /// Where the rows that follow are.
+    void begin_block(const BlockLocation& location);
     /// Sets the entry's file and position, and adds it. `text` is inside the block.
     void add(RowEntry& entry, std::string_view text);
     /// Call it after the last row.
@@ -33,7 +33,7 @@ class RowCollector {
     RowSorter& sorter_;
     const std::string path_;
     const std::uint32_t index_;
-    BlockPlace block_;
+    BlockLocation block_;
     std::optional<const PlainFile*> file_;  // nullptr: rows are copied; nothing before the first block
     std::optional<RowBatch> batch_;         // nothing before the first row
 };

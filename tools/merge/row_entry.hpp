@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row entry: a row's place in a merged file, and where its text is.
+// Row entry: a row's position in a merged file, and where its text is.
 #pragma once
 
 #include <compare>

@@ -30,7 +30,7 @@ class RunCursor {
     /// Valid until advance(). Call once for each row.
     [[nodiscard]] std::string_view text() {
         if (!run_.needs_window()) return {run_.batch.texts() + entry().offset, entry().size};
-        const std::uint64_t begin = place_of(entry(), next_text_);
+        const std::uint64_t begin = offset_of(entry(), next_text_);
         next_text_ = begin + entry().size;
         if (begin < window_begin_ || next_text_ > window_begin_ + window_.size()) fill_texts(begin);
         const std::string_view text(window_.data() + (begin - window_begin_), entry().size);
@@ -45,7 +45,7 @@ class RunCursor {
     }
 
   private:
-    [[nodiscard]] std::uint64_t place_of(const RowEntry& entry, std::uint64_t behind_last) const {
+    [[nodiscard]] std::uint64_t offset_of(const RowEntry& entry, std::uint64_t behind_last) const {
         return run_.file != nullptr ? entry.position : behind_last;
     }
     void fill_entries();
@@ -81,9 +81,9 @@ void RunCursor::fill_texts(std::uint64_t begin) {
     std::uint64_t end = begin + entry().size;
     std::uint64_t next = end;
     for (const RowEntry& other : entries_.subspan(1)) {
-        const std::uint64_t place = place_of(other, next);
-        next = place + other.size;
-        const std::uint64_t wider_begin = std::min(begin, place);
+        const std::uint64_t offset = offset_of(other, next);
+        next = offset + other.size;
+        const std::uint64_t wider_begin = std::min(begin, offset);
         const std::uint64_t wider_end = std::max(end, next);
         if (wider_end - wider_begin > text_window_bytes_) break;
         begin = wider_begin;
@@ -120,14 +120,14 @@ class CursorHeap {
             nodes_.pop_back();
             if (nodes_.empty()) return;
         }
-        std::size_t place = 0;
-        for (std::size_t child = 1; child < nodes_.size(); child = 2 * place + 1) {
+        std::size_t hole = 0;
+        for (std::size_t child = 1; child < nodes_.size(); child = 2 * hole + 1) {
             if (child + 1 < nodes_.size() && nodes_[child + 1] < nodes_[child]) ++child;
             if (!(nodes_[child] < moved)) break;
-            nodes_[place] = std::move(nodes_[child]);
-            place = child;
+            nodes_[hole] = std::move(nodes_[child]);
+            hole = child;
         }
-        nodes_[place] = std::move(moved);
+        nodes_[hole] = std::move(moved);
     }
 
   private:

@@ -52,7 +52,7 @@ RowBatch RowSorter::take_batch() {
 
 RowBatch RowSorter::take_empty_batch() {
     RowBatch batch;
-    if (!take_from(spare_, batch)) batch.reserve_places(batch_bytes_ + sizeof(RowEntry));
+    if (!take_from(spare_, batch)) batch.reserve_references(batch_bytes_ + sizeof(RowEntry));
     return batch;
 }
 

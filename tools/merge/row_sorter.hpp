@@ -33,9 +33,9 @@ class RowSorter {
 
     /// A batch to copy rows into. It may contain rows already.
     [[nodiscard]] RowBatch take_batch();
-    /// An empty batch, for places in one file.
+    /// An empty batch, for references to one file.
     [[nodiscard]] RowBatch take_empty_batch();
-    /// Adds a full batch of copied rows; or, with `file`, a batch of places in that file.
+    /// Adds a full batch of copied rows; or, with `file`, a batch of references to that file.
     void add(RowBatch&& batch, const PlainFile* file = nullptr);
     /// Returns a batch of copied rows that is not full, for others to fill.
     void give_back(RowBatch&& batch);

@@ -29,7 +29,7 @@ struct Launch {
 
 /// What is seen of one phase of communication.
 struct PhaseLaunches {
-    std::map<std::pair<std::size_t, std::size_t>, std::vector<Launch>> places{};  // by rank and place in the step
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<Launch>> launches{};  // by rank and index in the step
     double held_up = 0;
     double all = 0;
 
@@ -39,14 +39,14 @@ struct PhaseLaunches {
         double xy = 0;
         double yy = 0;
         double count = 0;
-        for (const auto& [at, launches] : places) {
+        for (const auto& [at, of_index] : launches) {
             Launch mean{0, 0};
-            const auto size = static_cast<double>(launches.size());
-            for (const Launch& one : launches) {
+            const auto size = static_cast<double>(of_index.size());
+            for (const Launch& one : of_index) {
                 mean.ms += one.ms / size;
                 mean.next_ms += one.next_ms / size;
             }
-            for (const Launch& one : launches) {
+            for (const Launch& one : of_index) {
                 xx += (one.ms - mean.ms) * (one.ms - mean.ms);
                 xy += (one.ms - mean.ms) * (one.next_ms - mean.next_ms);
                 yy += (one.next_ms - mean.next_ms) * (one.next_ms - mean.next_ms);
@@ -94,7 +94,7 @@ class LaunchCollector {
                 ++of.held_up;
                 continue;
             }
-            of.places[{rank, i}].push_back(
+            of.launches[{rank, i}].push_back(
                 {static_cast<double>(own.length_ns()) * 1e-6, static_cast<double>(next_ns - own.begin_ns) * 1e-6});
         }
     }

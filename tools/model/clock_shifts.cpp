@@ -40,10 +40,10 @@ ClockShifts::ClockShifts(const Job& job, std::span<const std::int64_t> steps) {
     for (const PlacedRank& rank : rows.ranks()) host_of_[rank.rank] = rank.host;
     StepReader reader(rows);
     std::vector<double> distances_ms;
-    for (std::uint32_t place = 0; place < rows.steps().size(); ++place) {
-        const std::int64_t number = rows.steps()[place];
+    for (std::uint32_t index = 0; index < rows.steps().size(); ++index) {
+        const std::int64_t number = rows.steps()[index];
         if (!steps.empty() && std::find(steps.begin(), steps.end(), number) == steps.end()) continue;
-        StepRows step = reader.read(place);
+        StepRows step = reader.read(index);
         const std::vector<CommRow> comm = comm_rows(step);
         if (comm.empty()) continue;
         steps_.push_back(number);
@@ -65,8 +65,8 @@ std::int64_t ClockShifts::ahead_ns(std::int64_t rank, std::int64_t step) const {
     const auto host = host_of_.find(rank);
     if (host == host_of_.end() || steps_.empty()) return 0;
     const auto next = std::upper_bound(steps_.begin(), steps_.end(), step);
-    const auto place = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, next - steps_.begin() - 1));
-    return std::llround(ahead_ms_[place][host->second] * 1e6);
+    const auto index = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, next - steps_.begin() - 1));
+    return std::llround(ahead_ms_[index][host->second] * 1e6);
 }
 
 double ClockShifts::most_ms() const {

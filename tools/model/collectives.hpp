@@ -12,7 +12,7 @@
 
 namespace cep::tool {
 
-/// One collective. Its transfer is the part that every rank spends in it: the least duration of any rank. A higher
+/// One collective. Its transfer is the time that every rank spends in it: the least duration of any rank. A higher
 /// quantile would be that of a rank that waits, as one late rank keeps all the others waiting. The rest of a rank's
 /// duration is waiting.
 struct Collective {

@@ -40,7 +40,7 @@ void FileSeries::enter_run(RankState& state, std::int64_t rank, int run) {
         ++parts_.left_out_runs;
         return;
     }
-    // Of all attempts, the collectives of one are none of another.
+    // Where all attempts count, the collectives of one are none of another.
     const bool is_apart = options_.attempt.mode == Mode::all;
     const std::uint64_t attempt = is_apart ? mix_bits(static_cast<std::uint64_t>(state.attempt)) : 0;
     state.series = &of_rank.try_emplace(run, options_.keeps_messages, attempt).first->second;

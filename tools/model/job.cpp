@@ -81,7 +81,7 @@ StepWindow find_window(const RankSeries& ranks) {
 }
 
 /// Marks the steps that a rank left out between its first change and its last step.
-void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& steps, std::vector<bool>& is_uneven) {
+void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& steps, std::vector<bool>& is_partial) {
     const StrideChange& change = *series.stride;
     const std::vector<std::int64_t>& own = series.steps.all();
     if (own.empty()) return;
@@ -94,7 +94,7 @@ void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& ste
         if (next != own.end() && *next == *step) continue;
         // Each stride has the steps of the longest one: without such a step, something else is the reason.
         if (step_difference(start, *step) % longest != 0)
-            is_uneven[static_cast<std::size_t>(step - steps.begin())] = true;
+            is_partial[static_cast<std::size_t>(step - steps.begin())] = true;
     }
 }
 
@@ -227,18 +227,18 @@ std::optional<EarlyEnd> find_early_end(const RankSeries& ranks, const std::vecto
     return end;
 }
 
-std::vector<bool> find_uneven_steps(const RankSeries& ranks, const std::vector<std::int64_t>& steps) {
-    std::vector<bool> is_uneven;
+std::vector<bool> find_partial_steps(const RankSeries& ranks, const std::vector<std::int64_t>& steps) {
+    std::vector<bool> is_partial;
     const RunSeries* last = nullptr;  // ranks usually have the same steps
     for (const SeriesOfRank& of : all_series(ranks)) {
         const RunSeries& series = *of.series;
         if (!series.stride) continue;
         if (last != nullptr && last->steps == series.steps && *last->stride == *series.stride) continue;
         last = &series;
-        is_uneven.resize(steps.size());
-        mark_left_out(series, steps, is_uneven);
+        is_partial.resize(steps.size());
+        mark_left_out(series, steps, is_partial);
     }
-    return is_uneven;
+    return is_partial;
 }
 
 StepPhase find_step_phase(std::span<const SeriesOfRank> all_series) {

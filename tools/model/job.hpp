@@ -100,10 +100,10 @@ struct EarlyEnd {
 };
 [[nodiscard]] std::optional<EarlyEnd> find_early_end(const RankSeries& ranks, const std::vector<std::int64_t>& steps);
 
-/// By place in `steps`, which ascend: whether only some ranks recorded the step, because the library lengthened the
+/// By index in `steps`, which ascend: whether only some ranks recorded the step, because the library lengthened the
 /// stride of others. Empty: there is none. What compares ranks leaves such steps out: a job that waits for a rank that
 /// has no row would seem to wait for nobody.
-[[nodiscard]] std::vector<bool> find_uneven_steps(const RankSeries& ranks, const std::vector<std::int64_t>& steps);
+[[nodiscard]] std::vector<bool> find_partial_steps(const RankSeries& ranks, const std::vector<std::int64_t>& steps);
 
 /// The phase whose spans are whole steps: of step spans inside step spans the outermost, which take the most time.
 struct StepPhase {

@@ -46,8 +46,8 @@ void count_rows(std::span<Row> rows) {
 }
 
 /// And where it is in the job.
-struct PlacedRow : TimedRow {
-    PlacedRow(const TimedRow& row, const Sample& of) : TimedRow(row), sample(&of) {}
+struct LocatedRow : TimedRow {
+    LocatedRow(const TimedRow& row, const Sample& of) : TimedRow(row), sample(&of) {}
 
     const Sample* sample;
 };
@@ -78,24 +78,24 @@ JobRows::JobRows(const Job& job) {
 void JobRows::collect_steps(const Job& job) {
     steps_ = all_steps(job.ranks);
     std::erase_if(steps_, [&job](std::int64_t step) { return !job.choice.keeps(step); });
-    const std::vector<bool> is_uneven = find_uneven_steps(job.ranks, steps_);
+    const std::vector<bool> is_partial = find_partial_steps(job.ranks, steps_);
     const std::optional<EarlyEnd> end = find_early_end(job.ranks, steps_);
-    for (std::uint32_t place = 0; place < steps_.size(); ++place)
-        if ((is_uneven.empty() || !is_uneven[place]) && !(end && end->is_behind(steps_[place])))
-            even_steps_.push_back(place);
+    for (std::uint32_t step = 0; step < steps_.size(); ++step)
+        if ((is_partial.empty() || !is_partial[step]) && !(end && end->is_behind(steps_[step])))
+            common_steps_.push_back(step);
 }
 
 void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase) {
     const RunInfo& run = of_rank.back().run;
     PlacedRank& placed = ranks_.emplace_back();
     placed.rank = rank;
-    placed.place = rank_place_of(run);
+    placed.coordinates = coordinates_of(run);
     placed.host_is_known = !run.host.empty();
     placed.host = host_of(run.host);
     const RankSpans* const before = spans_.empty() ? nullptr : &spans_.back().spans;
     spans_.push_back({RankSpans(of_rank, steps_, before, Attempts::last), {}, false});
     for (const RunSeries& series : of_rank)
-        for (const PhaseSeries& phase : series.phases) add_part(spans_.back(), phase, step_phase);
+        for (const PhaseSeries& phase : series.phases) add_phase(spans_.back(), phase, step_phase);
 }
 
 std::uint32_t JobRows::host_of(const std::string& host) {
@@ -119,7 +119,7 @@ std::uint16_t JobRows::name_of(const PhaseSeries& phase, std::string_view step_p
     return static_cast<std::uint16_t>(names_.size() - 1);
 }
 
-void JobRows::add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase) {
+void JobRows::add_phase(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase) {
     const std::uint16_t name = rank.names.emplace_back(name_of(phase, step_phase));
     if (name == other_name) return;
     if (name != step_name) names_[name].may_share_name |= phase.may_share_name;
@@ -136,10 +136,10 @@ void JobRows::add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_
 
 StepReader::StepReader(const JobRows& rows, std::uint32_t first_step) : rows_(rows) {
     for (const JobRows::SpansOfRank& rank : rows.spans_) {
-        std::vector<NamedWalk>& parts = parts_.emplace_back();
+        std::vector<NamedWalk>& walks = walks_.emplace_back();
         auto name = rank.names.begin();
         rank.spans.for_each_phase(std::nullopt, first_step, [&](std::uint32_t, const PhaseWalk& walk) {
-            if (*name != JobRows::other_name && !walk.series().samples.empty()) parts.push_back({*name, walk});
+            if (*name != JobRows::other_name && !walk.series().samples.empty()) walks.push_back({*name, walk});
             ++name;
         });
     }
@@ -153,14 +153,14 @@ std::span<StepRows> StepReader::read(std::span<const std::uint32_t> steps) {
         found_[i].rows.clear();
         found_[i].ranks.clear();
     }
-    for (std::uint32_t rank = 0; rank < parts_.size(); ++rank) {
+    for (std::uint32_t rank = 0; rank < walks_.size(); ++rank) {
         for (std::size_t i = 0; i < steps.size(); ++i) {
             of_rank_[i] = {};
             of_rank_[i].rank = rank;
             of_rank_[i].first = static_cast<std::uint32_t>(found_[i].rows.size());
         }
-        for (NamedWalk& part : parts_[rank])
-            for (std::size_t i = 0; i < steps.size(); ++i) read_part(part, found_[i], of_rank_[i]);
+        for (NamedWalk& named : walks_[rank])
+            for (std::size_t i = 0; i < steps.size(); ++i) read_phase(named, found_[i], of_rank_[i]);
         for (std::size_t i = 0; i < steps.size(); ++i) {
             of_rank_[i].last = static_cast<std::uint32_t>(found_[i].rows.size());
             if (of_rank_[i].first < of_rank_[i].last) found_[i].ranks.push_back(of_rank_[i]);
@@ -169,12 +169,12 @@ std::span<StepRows> StepReader::read(std::span<const std::uint32_t> steps) {
     return std::span(found_).first(steps.size());
 }
 
-void StepReader::read_part(NamedWalk& part, StepRows& step, RankRows& of_rank) const {
+void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank) const {
     const JobRows::SpansOfRank& rank = rows_.spans_[of_rank.rank];
-    const std::uint16_t name = part.name;
+    const std::uint16_t name = named.name;
     const bool is_step = name == JobRows::step_name;
     const std::size_t first = step.rows.size();
-    PhaseWalk& walk = part.walk;
+    PhaseWalk& walk = named.walk;
     for (walk.advance_to_step(step.step); walk.is_in_step(step.step); walk.advance()) {
         const Sample& sample = walk.sample();
         if (!sample.has_start()) continue;
@@ -206,11 +206,11 @@ TimedRow JobRows::row_of(const SpansOfRank& rank, const PhaseSeries& phase, std:
 }
 
 void JobRows::renumber(const NumberOf& number_of) const {
-    std::vector<PlacedRow> rows;  // of a phase in a step
+    std::vector<LocatedRow> rows;  // of a phase in a step
     for (std::uint32_t rank = 0; rank < spans_.size(); ++rank) {
-        auto name_of_part = spans_[rank].names.begin();
+        auto name_of_phase = spans_[rank].names.begin();
         spans_[rank].spans.for_each_phase(std::nullopt, 0, [&](std::uint32_t, PhaseWalk walk) {
-            const std::uint16_t name = *name_of_part++;
+            const std::uint16_t name = *name_of_phase++;
             if (name == other_name || name == step_name || !names_[name].is_comm()) return;
             for (std::uint32_t step = 0; step < steps_.size(); ++step) {
                 rows.clear();
@@ -218,7 +218,7 @@ void JobRows::renumber(const NumberOf& number_of) const {
                     if (const Sample& sample = walk.sample(); sample.has_start())
                         rows.emplace_back(row_of(spans_[rank], walk.series(), name, sample), sample);
                 count_rows(std::span(rows));
-                for (const PlacedRow& row : rows)
+                for (const LocatedRow& row : rows)
                     if (row.collective != 0) row.sample->collective = number_of(row, rank);
             }
         });
@@ -245,13 +245,13 @@ void read_each(const JobRows& rows, std::span<const std::uint32_t> steps, std::s
 }
 
 std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count, std::size_t threads) {
-    const std::vector<std::uint32_t>& even = rows.even_steps();
-    const std::size_t steps = even.size();
+    const std::vector<std::uint32_t>& common = rows.common_steps();
+    const std::size_t steps = common.size();
     const std::size_t rows_per_step =
         std::max<std::size_t>(1, rows.count() / std::max<std::size_t>(1, rows.steps().size()));
     const std::size_t wanted = std::min(steps, std::max(fewest_steps, row_count / rows_per_step));
     std::vector<std::uint32_t> chosen;
-    for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(even[place_in_part(i, wanted, steps)]);
+    for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(common[index_in_segment(i, wanted, steps)]);
     std::vector<StepRows> sample(wanted);
     read_each(rows, chosen, threads, [&](std::size_t i, StepRows& step) { sample[i] = std::move(step); });
     std::erase_if(sample, [](const StepRows& step) { return step.ranks.empty(); });

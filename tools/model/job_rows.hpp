@@ -22,9 +22,9 @@
 
 namespace cep::tool {
 
-/// Where a rank is in the parallel layout: pp, dp, tp, ep, cp.
-using RankPlace = std::array<std::optional<std::int64_t>, 5>;
-[[nodiscard]] inline RankPlace rank_place_of(const RunInfo& run) {
+/// The coordinates of a rank in the parallel layout: pp, dp, tp, ep, cp.
+using RankCoordinates = std::array<std::optional<std::int64_t>, 5>;
+[[nodiscard]] inline RankCoordinates coordinates_of(const RunInfo& run) {
     return {run.pp, run.dp, run.tp, run.ep, run.cp};
 }
 
@@ -65,14 +65,12 @@ struct NamedPhase {
     [[nodiscard]] bool is_comm() const { return kind == schema::Kind::comm; }
 };
 
-/// A rank, and where it is in the parallel layout.
+/// A rank, and where it is.
 struct PlacedRank {
-    static constexpr std::size_t coordinates = std::tuple_size_v<RankPlace>;
-
     std::int64_t rank = 0;
     std::uint32_t host = 0;      // index into JobRows::hosts()
     bool host_is_known = false;  // else it is a host by itself
-    RankPlace place;
+    RankCoordinates coordinates;
 };
 
 /// What the rows of a job are about. The job must outlive it.
@@ -85,8 +83,8 @@ class JobRows {
     [[nodiscard]] const std::vector<PlacedRank>& ranks() const { return ranks_; }
     [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
     [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
-    /// Places in steps(), without those that some ranks left out because their stride was longer.
-    [[nodiscard]] const std::vector<std::uint32_t>& even_steps() const { return even_steps_; }
+    /// Indices into steps(), without those that some ranks left out because their stride was longer.
+    [[nodiscard]] const std::vector<std::uint32_t>& common_steps() const { return common_steps_; }
     [[nodiscard]] const std::vector<NamedPhase>& names() const { return names_; }
     [[nodiscard]] std::uint64_t count() const { return count_; }
     using NumberOf = std::function<std::uint32_t(const TimedRow&, std::uint32_t rank)>;
@@ -99,15 +97,15 @@ class JobRows {
     static constexpr std::uint16_t other_name = 0xfffe;  // spans of no interest
 
     struct SpansOfRank {
-        RankSpans spans;                   // their steps are places in steps()
-        std::vector<std::uint16_t> names;  // by part
+        RankSpans spans;                   // their steps are indices into steps()
+        std::vector<std::uint16_t> names;  // by phase of each series
         bool has_streams = false;          // some row names its stream
     };
 
     [[nodiscard]] TimedRow row_of(const SpansOfRank& rank, const PhaseSeries& phase, std::uint16_t name,
                                   const Sample& sample) const;
     void add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase);
-    void add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase);
+    void add_phase(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase);
     std::uint32_t host_of(const std::string& host);
     std::uint16_t name_of(const PhaseSeries& phase, std::string_view step_phase);
     void collect_steps(const Job& job);
@@ -117,7 +115,7 @@ class JobRows {
     std::vector<std::string> hosts_;
     std::unordered_map<std::string, std::uint32_t> host_numbers_;
     std::vector<std::int64_t> steps_;
-    std::vector<std::uint32_t> even_steps_;
+    std::vector<std::uint32_t> common_steps_;
     std::vector<NamedPhase> names_;
     std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
     std::vector<SpansOfRank> spans_;  // by rank
@@ -140,10 +138,10 @@ class StepReader {
         PhaseWalk walk;
     };
 
-    void read_part(NamedWalk& part, StepRows& step, RankRows& of_rank) const;
+    void read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank) const;
 
     const JobRows& rows_;
-    std::vector<std::vector<NamedWalk>> parts_;  // by rank: those with spans of interest
+    std::vector<std::vector<NamedWalk>> walks_;  // by rank: those with spans of interest
     std::vector<StepRows> found_;                // reused
     std::vector<RankRows> of_rank_;              // by step
 };

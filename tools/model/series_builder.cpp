@@ -83,7 +83,7 @@ CommMessage SeriesBuilder::add_comm(const Row& row, PhaseSeries& phase, SampleBu
 }
 
 std::uint32_t SeriesBuilder::find_channel(const Row& row, std::uint32_t phase, SampleBudget& budget) {
-    channel_key_ = full_group_name(row.group, axis_places_of(series_.run));
+    channel_key_ = full_group_name(row.group, axis_coordinates_of(series_.run));
     channel_key_.append(reinterpret_cast<const char*>(&phase), sizeof phase);
     const auto found = channel_indices_.find(channel_key_);
     if (found != channel_indices_.end()) return found->second;

@@ -46,7 +46,7 @@ class SeriesOrder {
     }
 
     [[nodiscard]] bool comes_before(const RunSeries& a, const RunSeries& b) const {
-        if (const auto order = place_of(a) <=> place_of(b); order != 0) return order < 0;
+        if (const auto order = sort_key(a) <=> sort_key(b); order != 0) return order < 0;
         if (const auto order = a.steps.all() <=> b.steps.all(); order != 0) return order < 0;
         // Only copies of the same rows come this far.
         return std::lexicographical_compare_three_way(a.phases.begin(), a.phases.end(), b.phases.begin(),
@@ -54,9 +54,9 @@ class SeriesOrder {
     }
 
   private:
-    using Place = std::tuple<bool, std::int64_t, RunKey>;
+    using Key = std::tuple<bool, std::int64_t, RunKey>;
 
-    [[nodiscard]] Place place_of(const RunSeries& series) const {
+    [[nodiscard]] Key sort_key(const RunSeries& series) const {
         if (!series.has_run) return {false, 0, {}};
         RunKey key = key_of(series);
         const std::int64_t start_ns = numbered_once_ ? 0 : starts_ns_.at(key);

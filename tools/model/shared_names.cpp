@@ -25,28 +25,29 @@ constexpr std::size_t sampled_rows = 100'000;
 constexpr double least_match_ms = 0.05;  // between the ends of one collective on ranks of one clock
 
 /// What tells collectives apart that the rows alone do not. One name may stand for the groups of many communicators:
-/// then these are told apart by the places of their ranks in the layout. Phases and ranks are those of JobRows.
+/// then these are told apart by the coordinates of their ranks in the layout. Phases and ranks are those of JobRows.
 class GroupRules {
   public:
-    [[nodiscard]] bool empty() const { return coordinates_.empty() && partners_.empty() && teams_.empty(); }
+    [[nodiscard]] bool empty() const { return axes_.empty() && partners_.empty() && teams_.empty(); }
     /// The key of a collective that has a number.
-    [[nodiscard]] std::uint32_t key_of(const TimedRow& row, std::uint32_t rank, const RankPlace& place) const {
+    [[nodiscard]] std::uint32_t key_of(const TimedRow& row, std::uint32_t rank,
+                                       const RankCoordinates& coordinates) const {
         std::uint64_t key = row.collective;
         if (const auto found = partners_.find(half(row.name, row.seq, rank)); found != partners_.end())
             return Sample::half_of(mix_bits(
                 key ^ mix_bits(std::uint64_t{std::min(rank, found->second)} << 32 | std::max(rank, found->second))));
         if (const auto found = teams_.find(row.name); found != teams_.end())
             return Sample::half_of(mix_bits(key * 31 + found->second[rank] + 1));
-        const auto known = coordinates_.find({row.name, row.stream});
-        if (known == coordinates_.end()) return row.collective;
-        for (std::size_t i = 0; i < place.size(); ++i)
+        const auto known = axes_.find({row.name, row.stream});
+        if (known == axes_.end()) return row.collective;
+        for (std::size_t i = 0; i < coordinates.size(); ++i)
             if ((known->second >> i & 1) != 0)
-                key = mix_bits(key * 31 + static_cast<std::uint64_t>(place[i].value_or(-1) + 1));
+                key = mix_bits(key * 31 + static_cast<std::uint64_t>(coordinates[i].value_or(-1) + 1));
         return Sample::half_of(key);
     }
-    /// By bits: the coordinates by which the groups of a phase on a stream are told apart.
-    void tell_apart(std::uint16_t name, std::uint16_t stream, std::uint8_t coordinates) {
-        coordinates_[{name, stream}] |= coordinates;
+    /// By bits: the axes by which the groups of a phase on a stream are told apart.
+    void tell_apart(std::uint16_t name, std::uint16_t stream, std::uint8_t axis_bits) {
+        axes_[{name, stream}] |= axis_bits;
     }
     /// Rows of a phase are halves of transfers, whose other halves are on these ranks.
     void pair_up(std::uint16_t name, std::uint32_t seq, std::uint32_t rank, std::uint32_t partner) {
@@ -55,10 +56,10 @@ class GroupRules {
     /// By rank: which of the groups of a phase it is in.
     void make_teams(std::uint16_t name, std::vector<std::uint32_t> teams) { teams_[name] = std::move(teams); }
     /// On any stream.
-    [[nodiscard]] std::uint8_t coordinates_of(std::uint16_t name) const {
+    [[nodiscard]] std::uint8_t axes_of(std::uint16_t name) const {
         std::uint8_t all = 0;
-        for (const auto& [of, coordinates] : coordinates_)
-            if (of.first == name) all |= coordinates;
+        for (const auto& [of, axis_bits] : axes_)
+            if (of.first == name) all |= axis_bits;
         return all;
     }
 
@@ -67,33 +68,33 @@ class GroupRules {
         return (std::uint64_t{rank} << 32 | std::uint64_t{name} << 18) + seq;
     }
 
-    std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint8_t> coordinates_;  // by name and stream
+    std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint8_t> axes_;  // by name and stream
     std::unordered_map<std::uint64_t, std::uint32_t> partners_;
     std::map<std::uint16_t, std::vector<std::uint32_t>> teams_;
 };
 
 /// Which members of a collective are compared: those of one host, if asked for, and of the same coordinates.
-std::vector<std::int64_t> part_of(const PlacedRank& rank, std::uint8_t coordinates, bool one_host) {
-    std::vector<std::int64_t> part;
-    if (one_host) part.push_back(rank.host_is_known ? rank.host : -1);
-    for (std::size_t i = 0; i < PlacedRank::coordinates; ++i)
-        if ((coordinates >> i & 1) != 0) part.push_back(rank.place[i].value_or(-1));
-    return part;
+std::vector<std::int64_t> subset_of(const PlacedRank& rank, std::uint8_t axis_bits, bool one_host) {
+    std::vector<std::int64_t> subset;
+    if (one_host) subset.push_back(rank.host_is_known ? rank.host : -1);
+    for (std::size_t i = 0; i < std::tuple_size_v<RankCoordinates>; ++i)
+        if ((axis_bits >> i & 1) != 0) subset.push_back(rank.coordinates[i].value_or(-1));
+    return subset;
 }
 
 using Members = std::vector<CommRow>;  // of one collective
 
-/// Whether all parts of the collectives overlap in time, and no rank is in one twice.
-bool fit_together(const std::vector<Members>& collectives, std::uint8_t coordinates, bool one_host, double tolerance_ms,
+/// Whether all subsets of the collectives overlap in time, and no rank is in one twice.
+bool fit_together(const std::vector<Members>& collectives, std::uint8_t axis_bits, bool one_host, double tolerance_ms,
                   const JobRows& job) {
     constexpr double most_apart = 0.02;
-    std::size_t parts = 0;
+    std::size_t subsets = 0;
     std::size_t apart = 0;
     for (const Members& members : collectives) {
-        std::map<std::vector<std::int64_t>, std::vector<const CommRow*>> by_part;
+        std::map<std::vector<std::int64_t>, std::vector<const CommRow*>> by_subset;
         for (const CommRow& row : members)
-            by_part[part_of(job.ranks()[row.rank], coordinates, one_host)].push_back(&row);
-        for (const auto& [part, rows] : by_part) {
+            by_subset[subset_of(job.ranks()[row.rank], axis_bits, one_host)].push_back(&row);
+        for (const auto& [subset, rows] : by_subset) {
             if (rows.size() < 2) continue;
             double last_start_ms = -INFINITY;
             double first_end_ms = INFINITY;
@@ -104,21 +105,21 @@ bool fit_together(const std::vector<Members>& collectives, std::uint8_t coordina
                 ranks.insert(row->rank);
             }
             if (ranks.size() < rows.size()) return false;
-            ++parts;
+            ++subsets;
             apart += last_start_ms > first_end_ms + tolerance_ms;
         }
     }
-    return static_cast<double>(apart) <= most_apart * static_cast<double>(parts);
+    return static_cast<double>(apart) <= most_apart * static_cast<double>(subsets);
 }
 
 /// Coordinates that differ between ranks, alone and together, the fewest first.
-std::vector<std::uint8_t> coordinate_sets(const JobRows& job) {
+std::vector<std::uint8_t> axis_sets(const JobRows& job) {
     unsigned differ = 0;
-    for (std::size_t i = 0; i < PlacedRank::coordinates; ++i)
+    for (std::size_t i = 0; i < std::tuple_size_v<RankCoordinates>; ++i)
         for (const PlacedRank& rank : job.ranks())
-            if (rank.place[i] != job.ranks().front().place[i]) differ |= 1U << i;
+            if (rank.coordinates[i] != job.ranks().front().coordinates[i]) differ |= 1U << i;
     std::vector<std::uint8_t> sets;
-    for (unsigned set = 1; set < 1U << PlacedRank::coordinates; ++set)
+    for (unsigned set = 1; set < 1U << std::tuple_size_v<RankCoordinates>; ++set)
         if ((set & ~differ) == 0) sets.push_back(static_cast<std::uint8_t>(set));
     std::stable_sort(sets.begin(), sets.end(),
                      [](std::uint8_t a, std::uint8_t b) { return std::popcount(a) < std::popcount(b); });
@@ -134,7 +135,7 @@ bool has_rank_twice(const Members& members) {
 /// One coordinate differs between two ranks that send to each other.
 bool are_neighbours(const PlacedRank& a, const PlacedRank& b) {
     std::size_t differ = 0;
-    for (std::size_t i = 0; i < PlacedRank::coordinates; ++i) differ += a.place[i] != b.place[i];
+    for (std::size_t i = 0; i < std::tuple_size_v<RankCoordinates>; ++i) differ += a.coordinates[i] != b.coordinates[i];
     return differ <= 1;
 }
 
@@ -171,15 +172,15 @@ void pair_halves(const std::vector<Members>& collectives, const std::vector<Plac
     }
 }
 
-bool makes_groups(const std::vector<Members>& collectives, std::uint8_t coordinates, const JobRows& job) {
-    std::set<std::vector<std::int64_t>> parts;
+bool makes_groups(const std::vector<Members>& collectives, std::uint8_t axis_bits, const JobRows& job) {
+    std::set<std::vector<std::int64_t>> subsets;
     std::set<std::uint32_t> ranks;
     for (const Members& members : collectives)
         for (const CommRow& row : members) {
-            parts.insert(part_of(job.ranks()[row.rank], coordinates, false));
+            subsets.insert(subset_of(job.ranks()[row.rank], axis_bits, false));
             ranks.insert(row.rank);
         }
-    return 2 * parts.size() <= ranks.size();
+    return 2 * subsets.size() <= ranks.size();
 }
 
 /// No member of a collective ends before the last has begun; where some do, the groups are told apart by the fewest
@@ -188,7 +189,7 @@ bool makes_groups(const std::vector<Members>& collectives, std::uint8_t coordina
 void find_rules(std::span<const StepRows> steps, const JobRows& job, bool one_host, double tolerance_ms,
                 GroupRules& rules) {
     constexpr std::size_t most_collectives = 2'000;  // of a name
-    const std::vector<std::uint8_t> sets = coordinate_sets(job);
+    const std::vector<std::uint8_t> sets = axis_sets(job);
     if (sets.empty()) return;
     using NameAndStream = std::pair<std::uint16_t, std::uint16_t>;
     std::map<NameAndStream, std::vector<Members>> by_name;
@@ -223,7 +224,7 @@ void apply(const GroupRules& rules, const JobRows& job, std::vector<StepRows>& s
         for (const RankRows& rank : step.ranks)
             for (std::uint32_t i = rank.first; i < rank.last; ++i)
                 if (TimedRow& row = step.rows[i]; row.is_comm && row.collective != 0)
-                    row.collective = rules.key_of(row, rank.rank, job.ranks()[rank.rank].place);
+                    row.collective = rules.key_of(row, rank.rank, job.ranks()[rank.rank].coordinates);
 }
 
 GroupRules find_rules(const JobRows& job, std::size_t threads) {
@@ -257,7 +258,8 @@ std::vector<std::uint32_t> leaders_of(const std::vector<Members>& collectives, s
     return leaders;
 }
 
-/// Where no place of a rank says which groups there are: those whose collectives end together. They are of one size.
+/// Where no coordinate of a rank says which groups there are: those whose collectives end together. They are of one
+/// size.
 GroupRules find_teams(const JobRows& job, std::size_t threads) {
     constexpr std::size_t most_ranks = 1'024;  // each is compared with the first of every group
     constexpr std::size_t least_collectives = 30;
@@ -298,27 +300,28 @@ bool may_share_names(const RankSeries& ranks) {
     return false;
 }
 
-bool have_different_places(const RankSeries& ranks) {
-    const auto place_of = [](const std::vector<RunSeries>& of_rank) { return rank_place_of(of_rank.back().run); };
+bool have_different_coordinates(const RankSeries& ranks) {
+    const auto coordinates = [](const std::vector<RunSeries>& of_rank) { return coordinates_of(of_rank.back().run); };
     return std::any_of(ranks.begin(), ranks.end(), [&](const auto& rank) {
-        return !rank.second.empty() && place_of(rank.second) != place_of(ranks.begin()->second);
+        return !rank.second.empty() && coordinates(rank.second) != coordinates(ranks.begin()->second);
     });
 }
 
 /// The groups of channels get the coordinates as well.
 void name_groups(const GroupRules& rules, const JobRows& rows, RankSeries& ranks) {
-    constexpr std::array<std::string_view, std::tuple_size_v<RankPlace>> axes_of_place = {"pp", "dp", "tp", "ep", "cp"};
-    std::unordered_map<std::string_view, std::uint8_t> coordinates;  // by phase
+    constexpr std::array<std::string_view, std::tuple_size_v<RankCoordinates>> axis_names = {"pp", "dp", "tp", "ep",
+                                                                                             "cp"};
+    std::unordered_map<std::string_view, std::uint8_t> axis_bits;  // by phase
     for (std::uint16_t name = 0; name < rows.names().size(); ++name)
-        if (rows.names()[name].is_comm()) coordinates[rows.names()[name].name] = rules.coordinates_of(name);
+        if (rows.names()[name].is_comm()) axis_bits[rows.names()[name].name] = rules.axes_of(name);
     for (auto& [rank, all_series] : ranks)
         for (RunSeries& series : all_series) {
             for (CommChannel& channel : series.channels) {
-                const unsigned set = coordinates[series.phases[channel.phase].name];
-                const RankPlace place = rank_place_of(series.run);
-                for (std::size_t i = 0; i < place.size(); ++i)
-                    if ((set >> i & 1) != 0 && place[i])
-                        channel.group += fmt::format("[{}{}]", axes_of_place[i], *place[i]);
+                const unsigned set = axis_bits[series.phases[channel.phase].name];
+                const RankCoordinates coordinates = coordinates_of(series.run);
+                for (std::size_t i = 0; i < coordinates.size(); ++i)
+                    if ((set >> i & 1) != 0 && coordinates[i])
+                        channel.group += fmt::format("[{}{}]", axis_names[i], *coordinates[i]);
             }
         }
 }
@@ -329,14 +332,15 @@ bool separate_groups(Job& job, std::size_t threads) {
     if (job.ranks.size() <= 2 || job.collectives.size() <= 1) return false;
     if (!may_share_names(job.ranks)) return false;
     // Work waits for communication inside of it under tensor parallelism, of which there are several groups.
-    const bool has_places = have_different_places(job.ranks);
-    if (!has_places && !any_blocks(job.ranks)) return false;
+    const bool has_coordinates = have_different_coordinates(job.ranks);
+    if (!has_coordinates && !any_blocks(job.ranks)) return false;
     const JobRows rows(job);
     if (!rows.reason().empty()) return false;
-    const GroupRules rules = has_places ? find_rules(rows, threads) : find_teams(rows, threads);
+    const GroupRules rules = has_coordinates ? find_rules(rows, threads) : find_teams(rows, threads);
     if (rules.empty()) return false;
-    rows.renumber(
-        [&](const TimedRow& row, std::uint32_t rank) { return rules.key_of(row, rank, rows.ranks()[rank].place); });
+    rows.renumber([&](const TimedRow& row, std::uint32_t rank) {
+        return rules.key_of(row, rank, rows.ranks()[rank].coordinates);
+    });
     name_groups(rules, rows, job.ranks);
     return true;
 }

@@ -8,7 +8,7 @@
 
 namespace cep::tool {
 
-/// Finds the names that stand for many groups, and puts keys in the place of the numbers of collectives: those of
+/// Finds the names that stand for many groups, and replaces the numbers of collectives by keys: those of
 /// different groups have different ones. Returns false if there are none, and leaves the numbers.
 [[nodiscard]] bool separate_groups(Job& job, std::size_t threads);
 

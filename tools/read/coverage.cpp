@@ -30,12 +30,12 @@ void append(std::string& text, const std::string& part) {
 
 // The order of find_inputs().
 bool met_before(const LocatedDamage& a, const LocatedDamage& b) {
-    const auto place = [](const LocatedDamage& damage) {
+    const auto key = [](const LocatedDamage& damage) {
         const std::filesystem::path path(damage.path);
         return std::make_tuple(path.parent_path(), rank_of_file_name(damage.path).value_or(-1), path.filename(),
                                damage.line, damage.why);
     };
-    return place(a) < place(b);
+    return key(a) < key(b);
 }
 
 void show_first(std::vector<LocatedDamage>& shown, std::vector<LocatedDamage> more) {

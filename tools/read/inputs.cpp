@@ -74,13 +74,13 @@ class InputFinder {
         std::map<fs::path, std::vector<InputFile>> folders;
         for (InputFile& file : set_.files) folders[fs::path(file.path).parent_path()].push_back(std::move(file));
         set_.files.clear();
-        const auto place_of = [](const InputFile& file) {
+        const auto key_of = [](const InputFile& file) {
             return std::tuple(file.name_rank.value_or(-1),
                               std::string_view(file.path).substr(file.path.rfind('/') + 1));
         };
         for (auto& [folder, files] : folders) {
             std::stable_sort(files.begin(), files.end(),
-                             [&place_of](const InputFile& a, const InputFile& b) { return place_of(a) < place_of(b); });
+                             [&key_of](const InputFile& a, const InputFile& b) { return key_of(a) < key_of(b); });
             std::move(files.begin(), files.end(), std::back_inserter(set_.files));
         }
     }

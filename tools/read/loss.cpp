@@ -9,9 +9,9 @@
 namespace cep::tool {
 namespace {
 
-/// `part` has a place for the count; nothing is appended of none.
-void append(std::string& text, std::uint64_t count, fmt::format_string<std::string> part) {
-    if (count > 0) text += (text.empty() ? "" : ", ") + fmt::format(part, format_count(count));
+/// `text_of_count` has a replacement field for the count; nothing is appended of none.
+void append(std::string& text, std::uint64_t count, fmt::format_string<std::string> text_of_count) {
+    if (count > 0) text += (text.empty() ? "" : ", ") + fmt::format(text_of_count, format_count(count));
 }
 
 }  // namespace

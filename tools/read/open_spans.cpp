@@ -19,11 +19,11 @@ std::optional<std::int64_t> host_begin_ns(const Row& row) {
 
 }  // namespace
 
-// An open row without a start matches any span of its place.
+// An open row without a start matches any span of its key.
 void OpenSpans::end(const Row& row, std::int64_t attempt) {
-    const auto place = places_.find(Place{*row.rank, *row.step, attempt, std::string(row.name)});
-    if (place == places_.end()) return;
-    ByStart& spans = place->second;
+    const auto found = spans_.find(Key{*row.rank, *row.step, attempt, std::string(row.name)});
+    if (found == spans_.end()) return;
+    ByStart& spans = found->second;
     auto ended = spans.begin();
     const std::optional<std::int64_t> begin_ns = host_begin_ns(row);
     if (begin_ns && ended->first) {
@@ -31,12 +31,12 @@ void OpenSpans::end(const Row& row, std::int64_t attempt) {
         if (ended == spans.end() || *ended->first > *begin_ns + begin_tolerance_ns) return;
     }
     spans.erase(ended);
-    if (spans.empty()) places_.erase(place);
+    if (spans.empty()) spans_.erase(found);
 }
 
 // Each flush writes an open span again until it ends: the last row counts.
 void OpenSpans::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
-    ByStart& spans = places_[{*row.rank, *row.step, attempt, std::string(row.name)}];
+    ByStart& spans = spans_[{*row.rank, *row.step, attempt, std::string(row.name)}];
     const auto [span, added] = spans.try_emplace(row.start_ns, Entry{line, row.elapsed_ms, line});
     if (added) return;
     span->second.elapsed_ms = std::max(span->second.elapsed_ms, row.elapsed_ms);
@@ -45,9 +45,9 @@ void OpenSpans::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
 
 std::vector<OpenSpan> OpenSpans::all() const {
     std::vector<std::pair<std::uint64_t, OpenSpan>> spans;
-    for (const auto& [place, by_start] : places_)
+    for (const auto& [key, by_start] : spans_)
         for (const auto& [start_ns, entry] : by_start) {
-            const auto& [rank, step, attempt, name] = place;
+            const auto& [rank, step, attempt, name] = key;
             spans.emplace_back(entry.first_line,
                                OpenSpan{name, rank, step, attempt, start_ns, entry.elapsed_ms, entry.line});
         }

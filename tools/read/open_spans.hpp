@@ -20,13 +20,13 @@ class OpenSpans {
     /// Takes an open or a span row.
     void take(const Row& row, std::int64_t attempt, std::uint64_t line) {
         if (row.type == RowType::open) return add(row, attempt, line);
-        if (row.type == RowType::span && !places_.empty()) end(row, attempt);
+        if (row.type == RowType::span && !spans_.empty()) end(row, attempt);
     }
     /// In the order of their first rows.
     [[nodiscard]] std::vector<OpenSpan> all() const;
 
   private:
-    using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string>;  // rank, step, attempt, name
+    using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string>;  // rank, step, attempt, name
     struct Entry {
         std::uint64_t first_line = 0;
         double elapsed_ms = 0;
@@ -37,7 +37,7 @@ class OpenSpans {
     void add(const Row& row, std::int64_t attempt, std::uint64_t line);
     void end(const Row& row, std::int64_t attempt);
 
-    std::map<Place, ByStart> places_;
+    std::map<Key, ByStart> spans_;
 };
 
 }  // namespace cep::tool

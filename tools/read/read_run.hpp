@@ -47,7 +47,7 @@ template <typename Sink>
 class NotingSink final : public RowSink {
   public:
     explicit NotingSink(std::unique_ptr<Sink> sink) : sink_(std::move(sink)) {}
-    void begin_block(const BlockPlace& place) override { sink_->begin_block(place); }
+    void begin_block(const BlockLocation& location) override { sink_->begin_block(location); }
     void take(const Row& row, std::uint64_t line) override {
         notes_.take(row);
         sink_->Sink::take(row, line);
@@ -67,7 +67,7 @@ class RunSink final : public RowSink {
   public:
     RunSink(std::unique_ptr<Sink> sink, const RunSelection& selection, std::size_t file)
         : sink_(std::move(sink)), gate_(selection, file), has_all_(selection.has_all_of(file)) {}
-    void begin_block(const BlockPlace& place) override { sink_->begin_block(place); }
+    void begin_block(const BlockLocation& location) override { sink_->begin_block(location); }
     void take(const Row& row, std::uint64_t line) override {
         if (has_all_ || gate_.admits(row)) return sink_->Sink::take(row, line);
         ++left_out_[static_cast<std::size_t>(row.type)];
@@ -88,11 +88,11 @@ class RunSink final : public RowSink {
     std::array<std::uint64_t, row_types> left_out_{};
 };
 
-/// The files that have rows of the run, or of no run, and their places in `all`. Throws UsageError for one that can be
+/// The files that have rows of the run, or of no run, and their indices in `all`. Throws UsageError for one that can be
 /// read only once.
 struct FilesOfRun {
     InputSet set;
-    std::vector<std::size_t> places;
+    std::vector<std::size_t> indices;
 
     FilesOfRun(const InputSet& all, const RunSelection& selection);
 };
@@ -129,7 +129,7 @@ InputCounts read_run(const InputSet& set, const ReadOptions& options, RunSelecti
     counts = read_all(
         files.set, rereading,
         [&](const InputFile& file, std::size_t index) {
-            return std::make_unique<OfRun>(make_sink(file, index), selection, files.places[index]);
+            return std::make_unique<OfRun>(make_sink(file, index), selection, files.indices[index]);
         },
         [&](OfRun&& sink, FileReport&& report) { take(std::move(sink.sink()), std::move(report)); });
     selection.describe(counts);

@@ -35,8 +35,8 @@ const Row* RowReader::search(const char* at) {
 void RowReader::follow(RowTemplate& found) {
     if (last_ != nullptr) {
         auto& next = last_->next;
-        const auto place = std::find(next.begin(), next.end() - 1, &found);
-        std::move_backward(next.begin(), place, place + 1);
+        const auto slot = std::find(next.begin(), next.end() - 1, &found);
+        std::move_backward(next.begin(), slot, slot + 1);
         next.front() = &found;
     }
     last_ = &found;

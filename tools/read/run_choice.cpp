@@ -283,10 +283,10 @@ void RunSelection::add(StartNotes& notes) {
         starts_ = {};
     }
     for (TrainerStart& start : starts) {
-        start.file = parts_.size();
+        start.file = files_.size();
         starts_.push_back(std::move(start));
     }
-    parts_.emplace_back();
+    files_.emplace_back();
 }
 
 void RunSelection::settle() {
@@ -299,7 +299,7 @@ void RunSelection::settle() {
         const std::size_t chosen = choose();
         name_ = runs_[chosen].name;
         others_ = runs_.size() - 1;
-        take_part(run_of_start, chosen);
+        select_starts(run_of_start, chosen);
     }
     starts_ = {};
 }
@@ -316,29 +316,29 @@ std::size_t RunSelection::choose() const {
                                  runs_.empty() ? "none" : list_runs(runs_)));
 }
 
-void RunSelection::take_part(const std::vector<std::size_t>& run_of_start, std::size_t chosen) {
-    std::vector<bool> has_some(parts_.size());
+void RunSelection::select_starts(const std::vector<std::size_t>& run_of_start, std::size_t chosen) {
+    std::vector<bool> has_some(files_.size());
     for (std::size_t i = 0; i < starts_.size(); ++i) {
         const TrainerStart& start = starts_[i];
-        FilePart& part = parts_[start.file];
+        FileSelection& file = files_[start.file];
         const bool is_in = run_of_start[i] == chosen;
-        part.has_all &= is_in;
+        file.has_all &= is_in;
         if (is_in) has_some[start.file] = true;
-        std::vector<bool>& of_rank = part.starts[start.rank];
-        const auto place = static_cast<std::size_t>(start.index + 1);
-        if (place >= of_rank.size()) of_rank.resize(place + 1);
-        of_rank[place] = is_in;
+        std::vector<bool>& of_rank = file.starts[start.rank];
+        const auto slot = static_cast<std::size_t>(start.index + 1);
+        if (slot >= of_rank.size()) of_rank.resize(slot + 1);
+        of_rank[slot] = is_in;
     }
-    for (std::size_t file = 0; file < parts_.size(); ++file) {
-        parts_[file].has_none = !parts_[file].has_all && !has_some[file];
-        if (parts_[file].has_all) parts_[file].starts = {};
+    for (std::size_t file = 0; file < files_.size(); ++file) {
+        files_[file].has_none = !files_[file].has_all && !has_some[file];
+        if (files_[file].has_all) files_[file].starts = {};
     }
 }
 
 bool RunSelection::has(std::size_t file, std::int64_t rank, int index) const {
-    const auto found = parts_[file].starts.find(rank);
-    const auto place = static_cast<std::size_t>(index + 1);
-    return found != parts_[file].starts.end() && place < found->second.size() && found->second[place];
+    const auto found = files_[file].starts.find(rank);
+    const auto slot = static_cast<std::size_t>(index + 1);
+    return found != files_[file].starts.end() && slot < found->second.size() && found->second[slot];
 }
 
 void RunSelection::describe(InputCounts& counts) const {
@@ -360,7 +360,7 @@ detail::FilesOfRun::FilesOfRun(const InputSet& all, const RunSelection& selectio
                 all.files[i].is_standard_input() ? "standard input" : all.files[i].path, list_runs(selection.runs())));
         set.files.push_back(all.files[i]);
         set.size_bytes += all.files[i].size_bytes;
-        places.push_back(i);
+        indices.push_back(i);
     }
 }
 

@@ -57,9 +57,9 @@ class RunSelection {
     [[nodiscard]] bool is_settled() const { return is_settled_; }
     /// Whether all rows of all files belong to the run.
     [[nodiscard]] bool has_all() const { return others_ == 0; }
-    [[nodiscard]] bool has_all_of(std::size_t file) const { return parts_[file].has_all; }
+    [[nodiscard]] bool has_all_of(std::size_t file) const { return files_[file].has_all; }
     /// Whether nothing of the file belongs to it, but to other runs.
-    [[nodiscard]] bool has_none_of(std::size_t file) const { return parts_[file].has_none; }
+    [[nodiscard]] bool has_none_of(std::size_t file) const { return files_[file].has_none; }
     [[nodiscard]] bool has(std::size_t file, std::int64_t rank, int index) const;
     /// All runs of the inputs, in the order of their last starts.
     [[nodiscard]] const std::vector<InputRun>& runs() const { return runs_; }
@@ -68,18 +68,18 @@ class RunSelection {
 
   private:
     /// What of a file belongs to the run.
-    struct FilePart {
+    struct FileSelection {
         bool has_all = true;
         bool has_none = false;
         std::unordered_map<std::int64_t, std::vector<bool>> starts;  // by rank and 1 + index; where it has some
     };
 
     [[nodiscard]] std::size_t choose() const;
-    void take_part(const std::vector<std::size_t>& run_of_start, std::size_t chosen);
+    void select_starts(const std::vector<std::size_t>& run_of_start, std::size_t chosen);
 
     RunChoice choice_;
     std::vector<TrainerStart> starts_;  // until it is settled
-    std::vector<FilePart> parts_;       // by file
+    std::vector<FileSelection> files_;  // by file
     std::vector<InputRun> runs_;
     std::size_t others_ = 0;  // runs that are left out
     std::string name_;

@@ -25,11 +25,11 @@ std::size_t RunTracker::HashRun::operator()(const RunKey& key) const {
     return mix_bits(mix_bits(rank + static_cast<std::uint64_t>(key.attempt)) + std::hash<std::string>()(key.run_id));
 }
 
-RunTracker::Place RunTracker::observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run) {
+RunTracker::Assignment RunTracker::observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run) {
     RunKey key{number, run.attempt, run.run_id};
     const auto index = static_cast<std::uint32_t>(rank.runs.size());
-    const auto [known, is_new] = indices_.size() < max_runs ? indices_.try_emplace(std::move(key), index)
-                                                            : std::pair(indices_.find(key), false);
+    const auto [known, is_new] =
+        indices_.size() < max_runs ? indices_.try_emplace(std::move(key), index) : std::pair(indices_.find(key), false);
     if (known == indices_.end()) {
         if (!std::exchange(has_too_many_runs_, true))
             say("more than {} runs in one input: rows of the others count for the runs before them\n", max_runs);
@@ -46,7 +46,7 @@ RunTracker::Place RunTracker::observe_run(RankRuns& rank, std::int64_t number, c
     return {static_cast<int>(index), true, false};
 }
 
-RunTracker::Place RunTracker::repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run) {
+RunTracker::Assignment RunTracker::repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run) {
     RunStart& old = rank.runs[index];
     const bool is_changed = old.start_unix_ns != run.start_unix_ns || old.clock_error_ns != run.clock_error_ns;
     old.start_unix_ns = run.start_unix_ns;

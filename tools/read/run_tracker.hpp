@@ -46,7 +46,7 @@ class RunTracker {
     static constexpr std::size_t max_runs = std::size_t{1} << 19;  // of all ranks; run rows of more are ignored
 
     /// The run of a row.
-    struct Place {
+    struct Assignment {
         int run = no_run;        // index into runs(rank)
         bool new_run = false;    // this run row begins a run not seen before in the file
         bool returning = false;  // this run row repeats a run that another run row has followed since
@@ -54,7 +54,7 @@ class RunTracker {
     };
 
     /// Rows must come in the file's order.
-    Place observe(const Row& row) {
+    Assignment observe(const Row& row) {
         const std::int64_t rank = row.rank.value_or(0);
         if (last_ == nullptr || last_rank_ != rank) {
             last_ = &ranks_[rank];
@@ -105,8 +105,8 @@ class RunTracker {
         std::size_t operator()(const RunKey& key) const;
     };
 
-    Place observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run);
-    static Place repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run);
+    Assignment observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run);
+    static Assignment repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run);
     static std::unique_ptr<Block> sort_block(const RankRuns& rank);
     static int choose(RankRuns& rank, const Row& row);
 

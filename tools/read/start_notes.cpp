@@ -34,28 +34,28 @@ void StartNotes::set_noted(std::int64_t rank, bool is_noted) {
 }
 
 void StartNotes::note(const Row& row) {
-    const RunTracker::Place place = tracker_.observe(row);
-    if (place.ignored) return;
+    const RunTracker::Assignment assigned = tracker_.observe(row);
+    if (assigned.ignored) return;
     RankStarts& rank = ranks_[*row.rank];
     if (row.type == RowType::run) {
-        note_run(*row.run, place, rank);
+        note_run(*row.run, assigned, rank);
     } else if (row.type != RowType::stats && row.step) {
-        note_step(row, place.run, rank);
+        note_step(row, assigned.run, rank);
     }
     set_noted(*row.rank, row.type != RowType::run && rank.without_step == 0);
 }
 
-void StartNotes::note_run(const RunInfo& run, const RunTracker::Place& place, RankStarts& rank) {
-    rank.in_turn |= place.returning;
-    has_too_many_ |= rank.starts.size() == max_starts && place.new_run;
+void StartNotes::note_run(const RunInfo& run, const RunTracker::Assignment& assigned, RankStarts& rank) {
+    rank.in_turn |= assigned.returning;
+    has_too_many_ |= rank.starts.size() == max_starts && assigned.new_run;
     if (has_too_many_) return;
-    if (place.new_run) {
+    if (assigned.new_run) {
         rank.starts.emplace_back();
         ++rank.without_step;
     }
-    TrainerStart& start = rank.starts[static_cast<std::size_t>(place.run)];
+    TrainerStart& start = rank.starts[static_cast<std::size_t>(assigned.run)];
     start.rank = run.rank;
-    start.index = place.run;
+    start.index = assigned.run;
     start.run_id = run.run_id;
     start.is_of_launcher = names_launcher(run);
     start.world_size = run.world_size;

@@ -41,7 +41,7 @@ class StartNotes {
         return rank >= 0 && static_cast<std::uint64_t>(rank) < noted_.size() && noted_[static_cast<std::size_t>(rank)];
     }
     void note(const Row& row);
-    void note_run(const RunInfo& run, const RunTracker::Place& place, RankStarts& rank);
+    void note_run(const RunInfo& run, const RunTracker::Assignment& assigned, RankStarts& rank);
     static void note_step(const Row& row, int run, RankStarts& rank);
     void set_noted(std::int64_t rank, bool is_noted);
 

@@ -75,7 +75,7 @@ class Correlation {
         const std::size_t rank_stride = stride / step_stride + 1;
         const std::size_t parts = (graphs_.size() + step_stride - 1) / step_stride;
         for (std::size_t i = 0; i < parts; ++i)
-            collect(graphs_[place_in_part(i, parts, graphs_.size())], rank_stride > 2 ? rank_stride : 1);
+            collect(graphs_[index_in_segment(i, parts, graphs_.size())], rank_stride > 2 ? rank_stride : 1);
     }
 
     void collect(const StepGraph& graph, std::size_t rank_stride) {

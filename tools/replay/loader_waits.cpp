@@ -83,7 +83,7 @@ class LoaderSearch {
                                    const std::vector<double>& waits_ms) const {
         auto factors = std::make_shared<std::unordered_map<std::uint32_t, double>>();  // by step
         for (std::size_t i = 0; i < graphs_.size(); ++i)
-            if (numbers_[i] % period.length == period.place && waits_ms[i] > period.usual)
+            if (numbers_[i] % period.length == period.remainder && waits_ms[i] > period.usual)
                 factors->emplace(graphs_[i].step, period.usual / waits_ms[i]);
         return with_work([&model = model_, name, factors](const StepGraph& graph, std::size_t node) {
             const auto factor = is_of(model, graph, node, name) ? factors->find(graph.step) : factors->end();

@@ -35,7 +35,7 @@ std::vector<Limit> find_limits(const ReplayedSteps& steps) {
     std::vector<double> steps_ms;
     const std::size_t wanted = std::min(steps.graphs.size(), most_steps);
     for (std::size_t i = 0; i < wanted; ++i) {
-        const StepGraph& graph = steps.graphs[place_in_part(i, wanted, steps.graphs.size())];
+        const StepGraph& graph = steps.graphs[index_in_segment(i, wanted, steps.graphs.size())];
         steps_ms.push_back(graph.observed_ms);
         for (std::size_t node = 0; node < graph.size(); ++node)
             if (!steps.is_comm(graph.keys[node]))

@@ -21,7 +21,7 @@ std::vector<std::uint32_t> chosen_steps(const JobRows& rows) {
     constexpr std::uint64_t most_rows = 2'000'000;  // each takes some 50 bytes in a graph
     constexpr std::uint64_t most_steps = 50'000;
     constexpr std::size_t few_steps = 500;  // of fewer, the mean says too little
-    std::vector<std::uint32_t> steps = rows.even_steps();
+    std::vector<std::uint32_t> steps = rows.common_steps();
     const std::uint64_t parts = std::max(rows.count() / most_rows, rows.steps().size() / most_steps) + 1;
     leave_some(steps, std::max(few_steps, (steps.size() + parts - 1) / parts),
                [&](std::uint32_t step) { return rows.steps()[step]; });
@@ -60,7 +60,7 @@ std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::
     std::vector<StepGraph> graphs(steps.size());
     read_each(rows, steps, threads, [&](std::size_t i, StepRows& step) { graphs[i] = build_step_graph(step, model); });
     std::erase_if(graphs, [](const StepGraph& graph) { return graph.ends.empty(); });
-    add_gaps(rows, steps.size() < rows.even_steps().size(), graphs);
+    add_gaps(rows, steps.size() < rows.common_steps().size(), graphs);
     return graphs;
 }
 
@@ -135,7 +135,7 @@ JobReplay::JobReplay(const Job& job, std::size_t threads) : rows_(job) {
     graphs_ = build_graphs(rows_, steps, *model_, threads);
     for (const StepGraph& graph : graphs_) facts_.observed_ms += graph.observed_ms;
     facts_.steps = graphs_.size();
-    facts_.all_steps = steps.size() < rows_.even_steps().size() ? rows_.even_steps().size() : facts_.steps;
+    facts_.all_steps = steps.size() < rows_.common_steps().size() ? rows_.common_steps().size() : facts_.steps;
     facts_.observed_ms /= static_cast<double>(std::max<std::size_t>(1, graphs_.size()));
     if (!(facts_.observed_ms > 0)) {
         facts_.reason = "the steps take no time";

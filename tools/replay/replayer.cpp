@@ -17,7 +17,7 @@ Delays usual_delays(std::span<const StepGraph> graphs, const JobModel& model) {
     std::vector<std::vector<double>> of_key(model.keys.size());
     std::vector<float> least_ms(model.keys.size());
     for (std::size_t i = 0; i < parts; ++i) {
-        const StepGraph& graph = graphs[place_in_part(i, parts, graphs.size())];
+        const StepGraph& graph = graphs[index_in_segment(i, parts, graphs.size())];
         std::fill(least_ms.begin(), least_ms.end(), INFINITY);
         for (const GraphEdge& edge : graph.edges) least_ms[edge.key] = std::min(least_ms[edge.key], edge.delay_ms);
         for (std::size_t key = 0; key < least_ms.size(); ++key)

@@ -59,14 +59,14 @@ double prewhitened_variance(std::span<const double> values, std::size_t block) {
 /// Takes the season out of values around 0: how many steps with a checkpoint there are is no chance.
 Season remove_season(std::span<double> values) {
     constexpr double clearly = 4;  // standard deviations
-    std::vector<std::int64_t> places(values.size());
-    std::iota(places.begin(), places.end(), std::int64_t{0});
+    std::vector<std::int64_t> indices(values.size());
+    std::iota(indices.begin(), indices.end(), std::int64_t{0});
     const double scale = std::abs(*std::max_element(values.begin(), values.end()));
-    const auto period = find_period(places, values, std::max(clearly * robust_deviation(values), 1e-9 * scale));
+    const auto period = find_period(indices, values, std::max(clearly * robust_deviation(values), 1e-9 * scale));
     if (!period || period->larger <= period->usual) return {};
     std::array<double, 2> sums{};
     std::array<double, 2> counts{};
-    const auto is_large = [&](std::size_t i) { return places[i] % period->length == period->place ? 1U : 0U; };
+    const auto is_large = [&](std::size_t i) { return indices[i] % period->length == period->remainder ? 1U : 0U; };
     for (std::size_t i = 0; i < values.size(); ++i) {
         sums[is_large(i)] += values[i];
         ++counts[is_large(i)];
@@ -134,8 +134,8 @@ double best_block(std::span<const double> values) {
     double slope = 0;
     for (std::size_t lag = 1; lag <= window; ++lag) {
         const double covariance = lag < covariances.size() ? covariances[lag] : autocovariance(series, lag);
-        const double place = static_cast<double>(lag) / static_cast<double>(window);
-        const double weight = 2 * std::min(1.0, 2 * (1 - place));  // the flat-top window, on both sides
+        const double share = static_cast<double>(lag) / static_cast<double>(window);
+        const double weight = 2 * std::min(1.0, 2 * (1 - share));  // the flat-top window, on both sides
         long_run += weight * covariance;
         slope += weight * static_cast<double>(lag) * covariance;
     }
@@ -215,7 +215,7 @@ void MeanBootstrap::resample(std::span<const double> series, double least, const
 namespace {
 
 /// How far the logarithm of a mean, or of a ratio of means, may be from the one that was found: its 95 % interval has
-/// the shape of the resamples, and Student's quantile in the place of the normal one.
+/// the shape of the resamples, and Student's quantile instead of the normal one.
 struct LogSpread {
     double below = 0;  // standard deviations
     double above = 0;

@@ -32,7 +32,7 @@ class MeanBootstrap {
     static constexpr std::size_t resamples = 999;
     static constexpr std::size_t least_blocks = 3;  // of a series: no longer blocks are chosen
 
-    /// Values that are larger at every n-th place, such as those of a step with a checkpoint.
+    /// Values that are larger at every n-th position, such as those of a step with a checkpoint.
     struct Season {
         double excess = 0;    // of the large ones
         double fraction = 0;  // of a period, that is left behind the last whole one

@@ -24,7 +24,7 @@ constexpr std::size_t startup_steps = 32;
 constexpr double most_of_change = 0.5;  // of the mean's, that of the typical value at least
 constexpr double nearly_back = 0.25;    // of a burst, the level behind it differs by no more from that before it
 
-/// One accepted contrast, in places of the whole series.
+/// One accepted contrast, in positions of the whole series.
 struct Piece {
     ContrastKind kind = ContrastKind::cut;
     std::size_t first = 0;
@@ -67,8 +67,8 @@ class Segmentation {
         return std::move(pieces_);
     }
 
-    /// The stairs of a ramp, if these explain the values between two places better than its line; else none. Schwarz's
-    /// criterion, "Estimating the dimension of a model", Annals of Statistics 6, 1978.
+    /// The stairs of a ramp, if these explain the values between two positions better than its line; else none.
+    /// Schwarz's criterion, "Estimating the dimension of a model", Annals of Statistics 6, 1978.
     [[nodiscard]] std::vector<Piece> find_stairs(const Piece& ramp, std::size_t begin, std::size_t end) const {
         const std::span<const double> part = std::span(usual_).subspan(begin, end - begin);
         std::vector<std::size_t> cuts;

@@ -25,8 +25,8 @@ struct LevelFigures {
 struct ChangePoint {
     ChangeShape shape = ChangeShape::step;
     std::size_t begin = 0;  // of the level before
-    std::size_t first = 0;  // the first place that is no more of that level
-    std::size_t last = 0;   // the first place of the new level; of a burst, the first place behind it
+    std::size_t first = 0;  // the first position that is no more of that level
+    std::size_t last = 0;   // the first position of the new level; of a burst, the first position behind it
     std::size_t end = 0;    // of the new level, or of that behind a burst
     std::size_t stairs = 1;
     LevelFigures before{};

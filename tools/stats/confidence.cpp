@@ -9,9 +9,9 @@ namespace cep::tool {
 namespace {
 
 double nth(std::vector<double>& values, std::size_t index) {
-    const auto place = values.begin() + static_cast<std::ptrdiff_t>(index);
-    std::nth_element(values.begin(), place, values.end());
-    return *place;
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(index);
+    std::nth_element(values.begin(), at, values.end());
+    return *at;
 }
 
 }  // namespace
@@ -50,8 +50,8 @@ bool median_interval(const std::vector<double>& values, double correlation_time,
             ++below;
         }
     }
-    const double place = std::max(0.0, below - 1) / (independent - 1);
-    const auto index = static_cast<std::size_t>(place * (size - 1) + 1e-9);
+    const double position = std::max(0.0, below - 1) / (independent - 1);
+    const auto index = static_cast<std::size_t>(position * (size - 1) + 1e-9);
     std::vector<double> sorted = values;
     interval = {nth(sorted, index), nth(sorted, values.size() - 1 - index)};
     return true;

@@ -33,7 +33,7 @@ class Search {
     }
 
   private:
-    /// Fits a level in [first, last) that differs from that of all other places.
+    /// Fits a level in [first, last) that differs from that of all other positions.
     [[nodiscard]] FittedContrast fit_window(ContrastKind kind, std::size_t first, std::size_t last) const {
         const auto count = static_cast<double>(last - first);
         const auto size = static_cast<double>(size_);
@@ -127,7 +127,7 @@ class Search {
     std::size_t size_;
     std::size_t least_;
     std::vector<double> sums_;      // of the first values less their mean
-    std::vector<double> weighted_;  // of these times their places
+    std::vector<double> weighted_;  // of these times their positions
 };
 
 }  // namespace
@@ -178,10 +178,10 @@ double significance(std::span<const double> values, const FittedContrast& fitted
     const auto size = static_cast<double>(values.size());
     const double independent = size / of_mean.correlation_time / missing;
     const double freedom = std::max(1.0, std::min(of_mean.freedom, independent - 2));
-    double places = kinds * std::max(1.0, independent);
-    if (fitted.contrast.kind == ContrastKind::burst) places *= std::log2(size);  // lengths
+    double positions = kinds * std::max(1.0, independent);
+    if (fitted.contrast.kind == ContrastKind::burst) positions *= std::log2(size);  // lengths
     const double error = std::sqrt(of_mean.variance * missing * size / fitted.freedom);
-    const double limit = student_quantile(false_alarms / places / 2, freedom);
+    const double limit = student_quantile(false_alarms / positions / 2, freedom);
     return std::abs(fitted.change) / std::max(1e-9, error) / limit;
 }
 

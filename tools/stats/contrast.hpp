@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Contrast: a series that has another level from a place on, between two places, or after a ramp from one to the other;
-// and whether that is more than chance, however much neighbouring values resemble each other.
+// Contrast: a series that has another level from a position on, between two positions, or after a ramp from one to the
+// other; and whether that is more than chance, however much neighbouring values resemble each other.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Contrast {
     std::size_t first = 0;
     std::size_t last = 0;  // of a cut the end of the series
 
-    /// How much of the change a place has.
+    /// How much of the change a position has.
     [[nodiscard]] double share(std::size_t at) const {
         if (at < first) return 0;
         if (kind == ContrastKind::cut) return 1;
@@ -40,7 +40,7 @@ struct FittedContrast {
 /// The best of each kind; none where the series has too few values. No level has fewer than `least` values.
 [[nodiscard]] std::vector<FittedContrast> find_contrasts(std::span<const double> values, std::size_t least);
 
-/// The change over what chance makes of the best of all places, in 1 of 1 / `false_alarms` series without a change:
+/// The change over what chance makes of the best of all positions, in 1 of 1 / `false_alarms` series without a change:
 /// above 1, it is there. The noise is that of what the contrast leaves, with its long-run variance, by Student's
 /// distribution with as many degrees of freedom as the series has independent values.
 [[nodiscard]] double significance(std::span<const double> values, const FittedContrast& fitted, double false_alarms);

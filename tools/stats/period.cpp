@@ -10,13 +10,14 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t least_periods = 6;      // with fewer, chance may put a few large values into one place
+constexpr std::size_t least_periods = 6;      // with fewer, chance may put a few large values into one remainder
 constexpr std::int64_t longest_period = 256;  // batches that a loader has ready: of some workers a few each
-constexpr double nearly_all_larger = 0.8;     // of the values at the place
+constexpr double nearly_all_larger = 0.8;     // of the values with the remainder
 constexpr double hardly_any_larger = 0.05;    // of the others
 
 /// The remainder with the largest mean.
-std::int64_t find_place(std::span<const std::int64_t> numbers, std::span<const double> values, std::int64_t length) {
+std::int64_t find_remainder(std::span<const std::int64_t> numbers, std::span<const double> values,
+                            std::int64_t length) {
     std::vector<double> sums(static_cast<std::size_t>(length));
     std::vector<double> counts(sums.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -48,19 +49,19 @@ bool may_have_period(std::span<const double> values, double least_excess) {
 std::optional<Period> find_period(std::span<const std::int64_t> numbers, std::span<const double> values,
                                   double least_excess) {
     if (!may_have_period(values, least_excess)) return std::nullopt;
-    std::vector<double> at_place;
+    std::vector<double> at_remainder;
     std::vector<double> others;
     for (std::int64_t length = 2; length <= longest_period; ++length) {
         if (values.size() < least_periods * static_cast<std::size_t>(length)) break;
-        const std::int64_t place = find_place(numbers, values, length);
-        at_place.clear();
+        const std::int64_t remainder = find_remainder(numbers, values, length);
+        at_remainder.clear();
         others.clear();
         for (std::size_t i = 0; i < values.size(); ++i)
-            (numbers[i] % length == place ? at_place : others).push_back(values[i]);
-        if (at_place.size() < least_periods || others.empty()) continue;
-        const Period period{length, place, median_of(others), median_of(at_place)};
+            (numbers[i] % length == remainder ? at_remainder : others).push_back(values[i]);
+        if (at_remainder.size() < least_periods || others.empty()) continue;
+        const Period period{length, remainder, median_of(others), median_of(at_remainder)};
         const double middle = (period.usual + period.larger) / 2;
-        if (period.larger - period.usual >= least_excess && share_above(at_place, middle) >= nearly_all_larger &&
+        if (period.larger - period.usual >= least_excess && share_above(at_remainder, middle) >= nearly_all_larger &&
             share_above(others, middle) <= hardly_any_larger)
             return period;
     }

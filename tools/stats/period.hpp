@@ -10,10 +10,10 @@
 namespace cep::tool {
 
 struct Period {
-    std::int64_t length = 0;  // n, from 2 on
-    std::int64_t place = 0;   // the numbers with this remainder
-    double usual = 0;         // median of the other values
-    double larger = 0;        // median of those
+    std::int64_t length = 0;     // n, from 2 on
+    std::int64_t remainder = 0;  // the numbers with this remainder
+    double usual = 0;            // median of the other values
+    double larger = 0;           // median of those
 };
 
 /// The shortest such period in which the median is larger by at least `least_excess`, so clearly that nearly all values

@@ -57,11 +57,11 @@ class Bins {
     int shift_;
 };
 
-using SortedRanks = std::vector<std::size_t>;  // places that values have once they are sorted; themselves sorted
+using SortedRanks = std::vector<std::size_t>;  // positions that values have once they are sorted; themselves sorted
 
 std::vector<double> select(std::vector<double> values, const SortedRanks& ranks) {
     std::vector<double> selected;
-    std::size_t ordered = 0;  // values whose place is the right one, at the front
+    std::size_t ordered = 0;  // values whose position is the right one, at the front
     for (const std::size_t rank : ranks) {
         const auto at = [&values](std::size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
         if (rank >= ordered) std::nth_element(at(ordered), at(rank), values.end());

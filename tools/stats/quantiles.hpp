@@ -11,7 +11,7 @@
 
 namespace cep::tool {
 
-/// The place of a quantile (type 7) among `count` sorted values, which are not none.
+/// The position of a quantile (type 7) among `count` sorted values, which are not none.
 struct QuantilePosition {
     QuantilePosition(double q, std::size_t count)
         : below(static_cast<std::size_t>(q * static_cast<double>(count - 1))),

@@ -38,7 +38,7 @@ inline constexpr double normal_consistency = 1.4826022185056018;
 /// too. `least_gap`: no smaller one counts; `least_gap_of_most`: the same where more than half lie above it.
 [[nodiscard]] std::size_t count_below_gap(std::vector<double> levels, double least_gap, double least_gap_of_most);
 
-/// E[size²] / E[size] of bursts: values beyond the threshold that follow each other by less than `pause` places. At
+/// E[size²] / E[size] of bursts: values beyond the threshold that follow each other by less than `pause` positions. At
 /// least one is beyond it.
 [[nodiscard]] double burst_size(std::span<const double> values, double threshold, std::size_t pause);
 

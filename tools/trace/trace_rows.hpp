@@ -58,7 +58,7 @@ class FileTrace : public RowSink {
           clocks_(clocks),
           collector_(sorter, file.path, index),
           index_(static_cast<std::uint32_t>(index)) {}
-    void begin_block(const BlockPlace& place) override { collector_.begin_block(place); }
+    void begin_block(const BlockLocation& location) override { collector_.begin_block(location); }
     void take(const Row& row, std::uint64_t line) override;
     void end() override;
     [[nodiscard]] TraceFacts& facts() { return facts_; }

@@ -57,10 +57,10 @@ TEST(ProcessGroup, NamedByItsAxisIsOneGroupAtEachPlaceOnTheOtherAxes) {
     run.dp = 3;
     run.tp = 0;
     run.pp = 2;
-    EXPECT_EQ(full_group_name("dp", axis_places_of(run)), "dp.tp0.pp2");
-    EXPECT_EQ(full_group_name("tp", axis_places_of(run)), "tp.dp3.pp2");
-    EXPECT_EQ(full_group_name("dp_3", axis_places_of(run)), "dp_3");
-    EXPECT_EQ(full_group_name("dp", axis_places_of(RunInfo{})), "dp");
+    EXPECT_EQ(full_group_name("dp", axis_coordinates_of(run)), "dp.tp0.pp2");
+    EXPECT_EQ(full_group_name("tp", axis_coordinates_of(run)), "tp.dp3.pp2");
+    EXPECT_EQ(full_group_name("dp_3", axis_coordinates_of(run)), "dp_3");
+    EXPECT_EQ(full_group_name("dp", axis_coordinates_of(RunInfo{})), "dp");
 }
 
 TEST(ProcessGroup, HasAKindWithoutWhatNumbersIt) {

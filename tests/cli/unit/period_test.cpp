@@ -33,7 +33,7 @@ TEST(FindPeriod, EveryNthValueThatIsLarger) {
         const auto period = find_period(numbers, values, 1);
         ASSERT_TRUE(period.has_value()) << length;
         EXPECT_EQ(period->length, length);
-        EXPECT_EQ(period->place, 1);
+        EXPECT_EQ(period->remainder, 1);
         EXPECT_NEAR(period->usual, 10, 0.2);
         EXPECT_NEAR(period->larger, 30, 0.7);
         EXPECT_FALSE(find_period(numbers, values, 25)) << "not by so much";

@@ -46,7 +46,7 @@ class RowFile {
             if (plain == nullptr) {
                 batch.add(entry, text);
             } else {
-                batch.add_place(entry, text);
+                batch.add_reference(entry, text);
             }
             entry.position += text.size() + 1;
             if (batch.used_bytes() < sorter.batch_bytes()) continue;
@@ -144,7 +144,7 @@ class ChangedFile : public testing::TestWithParam<std::size_t> {
         write(row_, 0);
         const PlainFile* const plain = sorter_.keep_file(::fileno(file_.get()), "rank.jsonl");
         RowBatch batch = sorter_.take_empty_batch();
-        batch.add_place({}, row_);
+        batch.add_reference({}, row_);
         sorter_.add(std::move(batch), plain);
     }
 

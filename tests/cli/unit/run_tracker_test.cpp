@@ -8,7 +8,7 @@
 namespace cep::tool {
 namespace {
 
-RunTracker::Place observe(RunTracker& tracker, const std::string& json) {
+RunTracker::Assignment observe(RunTracker& tracker, const std::string& json) {
     return tracker.observe(*ParsedRow(json));
 }
 
@@ -50,7 +50,7 @@ TEST(RunTracker, ARepeatedRunRowIsNoNewRunAndItsLastFormCounts) {
     RunTracker tracker;
     observe(tracker, run_json(0, 1, 100));
     observe(tracker, span_json(0, 1, 150));
-    const RunTracker::Place again = observe(tracker, run_json(0, 1, 101));
+    const RunTracker::Assignment again = observe(tracker, run_json(0, 1, 101));
     EXPECT_FALSE(again.new_run);
     EXPECT_FALSE(again.returning);
     ASSERT_EQ(tracker.runs(0).size(), 1U);
