@@ -90,19 +90,34 @@ double find_matched(const std::vector<StepGraph>& graphs) {
 
 const Scenario as_it_was = {[](const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}};
 
+/// Has the steps keep their delays whose replay is much shorter than they were.
+void keep_delays(const Replayer& replayer, std::vector<StepGraph>& graphs) {
+    const std::vector<double> ends_ms = replayer.step_ends_ms(std::span(&as_it_was, 1)).front();
+    double began_ms = 0;
+    for (std::size_t i = 0; i < graphs.size(); ++i) {
+        graphs[i].keeps_delays = ends_ms[i] - began_ms < (1 - Replay::most_error_at_all) * graphs[i].observed_ms;
+        began_ms = ends_ms[i];
+    }
+}
+
 // Chooses the fewest delays with which the replay takes the observed time: there may be waits for something that
-// no row shows, which delays would keep when their cause is gone.
-void choose_delays(const std::vector<StepGraph>& graphs, const JobModel& model, Replayer& replayer, Replay& result) {
+// no row shows, which delays would keep when their cause is gone. First those that are usual, then all in the steps that
+// are much longer than their replay, then all.
+void choose_delays(std::vector<StepGraph>& graphs, const JobModel& model, Replayer& replayer, Replay& result) {
     Delays best;
     Delays usual;
     double best_ms = replayer.mean_step_ms(as_it_was);
     const auto error_of = [&result](double ms) { return std::abs(ms / result.observed_ms - 1); };
-    for (int i = 0; i < 2 && best_ms < (1 - Replay::most_error) * result.observed_ms; ++i) {
+    for (int i = 0; i < 3 && best_ms < (1 - Replay::most_error) * result.observed_ms; ++i) {
         if (i == 0) usual = usual_delays(graphs, model);
-        Delays next = i == 0 ? usual : Delays(model.keys.size(), INFINITY);
+        if (i == 1) keep_delays(replayer, graphs);
+        Delays next = i < 2 ? usual : Delays(model.keys.size(), INFINITY);
         replayer.set_delays(next, usual);
         const double next_ms = replayer.mean_step_ms(as_it_was);
-        if (error_of(next_ms) >= error_of(best_ms)) continue;
+        const bool is_better = error_of(next_ms) < error_of(best_ms);
+        if (i == 1 && !is_better)
+            for (StepGraph& graph : graphs) graph.keeps_delays = false;
+        if (!is_better) continue;
         // What comes late in some steps may have waited for work whose rows were lost.
         if (i > 0 && result.row_coverage < nearly_all_rows)
             result.hidden = std::max(0.0, next_ms - best_ms) / result.observed_ms;

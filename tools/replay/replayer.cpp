@@ -98,7 +98,7 @@ std::array<double, Lanes> Replayer::delays_ms(const StepGraph& graph, std::size_
     const bool is_comm = keys_[graph.keys[node]].is_comm;
     const std::uint32_t before = wait.from < ranks_ ? wait.from : graph.ranks[wait.from - ranks_];
     const std::uint32_t rank = is_comm ? before : graph.ranks[node];
-    delays.fill(std::min(wait.delay_ms, delays_[wait.key]));
+    delays.fill(graph.keeps_delays ? wait.delay_ms : std::min(wait.delay_ms, delays_[wait.key]));
     for (std::size_t i = 0; i < scenarios.size(); ++i)
         if (!scenarios[i].prompt.empty() && scenarios[i].prompt[rank])
             delays[i] = std::min<double>(delays[i], usual_delays_[wait.key]);
