@@ -67,7 +67,7 @@ class SlowRankPrices {
     // takes that for work, and says too little of what all slow ranks cost.
     [[nodiscard]] bool sees_waiting(double share_of_all) const {
         constexpr double least_agreement = 0.5;
-        if (!replay_.holds() || (replay_.stages > 1 && !replay_.stages_are_inferred)) return true;
+        if (replay_.stages > 1 && !replay_.stages_are_inferred) return true;
         double most = 0;
         for (const Finding& one : slow_)
             if (is_waited_for(one)) most = std::max(most, one.cost_share.value_or(0));
