@@ -117,3 +117,17 @@ def test_a_large_cause_is_named_where_the_replay_is_not_exact(cep, tmp_path):
     verdict = cep.summary("longer.jsonl")["verdict"]
     assert not verdict["replay"]["holds"]
     assert verdict["headline"].startswith("Micro-batches are uneven") and "take up to" in verdict["headline"]
+
+
+def test_a_bound_of_what_a_slow_rank_costs_is_no_less_than_what_the_others_wait_for_it(cep):
+    """The replay of these uneven steps does not hold, and finds a tenth of it."""
+    verdict = cep.summary(TRAININGS / "gloo_lightning.jsonl.zst")["verdict"]
+    (group,) = verdict["groups"]
+    assert (group["slow_ranks"], group["typical"]["phase"]) == ([1], "forward")
+    assert verdict["slowdown_is_bound"] and verdict["job_slowdown"] > 2
+
+
+def test_the_phase_is_named_that_is_longer_on_a_late_rank_though_it_varies_too_much(cep):
+    verdict = cep.summary(TRAININGS / "gloo_imagenet.jsonl.zst")["verdict"]
+    assert verdict["abstained"] and verdict["late_rank"]["rank"] == 1
+    assert "for rank 1: forward usually takes 25" in verdict["headline"]
