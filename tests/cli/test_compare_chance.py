@@ -5,17 +5,10 @@ import json
 
 import numpy as np
 import pytest
+from compared_jobs import ALPHA, compare  # noqa: F401
 from conftest import Job
 
 PHASES = 250  # of one job, each with noise of its own: as many comparisons in one run
-ALPHA = 0.05
-
-
-@pytest.fixture
-def compare(cep):
-    def run(*arguments, **more):
-        return json.loads(cep("compare", "--json", *arguments, **more).stdout)
-    return run
 
 
 def noise_of(rng, steps, correlation):

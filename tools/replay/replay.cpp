@@ -90,7 +90,7 @@ double find_matched(const std::vector<StepGraph>& graphs) {
 
 const Scenario as_it_was = {[](const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}};
 
-/// Has the steps keep their delays whose replay is much shorter than they were.
+/// Marks the steps that took much longer than their replay: their delays stay as they were.
 void keep_delays(const Replayer& replayer, std::vector<StepGraph>& graphs) {
     const std::vector<double> ends_ms = replayer.step_ends_ms(std::span(&as_it_was, 1)).front();
     double began_ms = 0;
@@ -100,9 +100,9 @@ void keep_delays(const Replayer& replayer, std::vector<StepGraph>& graphs) {
     }
 }
 
-// Chooses the fewest delays with which the replay takes the observed time: there may be waits for something that
-// no row shows, which delays would keep when their cause is gone. First those that are usual, then all in the steps that
-// are much longer than their replay, then all.
+// Chooses the fewest delays with which the replay takes the observed time: a piece may wait for something that no row
+// shows, and a delay stays when the cause of that wait is gone. First usual delays, then all of the steps that took
+// much longer than their replay, then all.
 void choose_delays(std::vector<StepGraph>& graphs, const JobModel& model, Replayer& replayer, Replay& result) {
     Delays best;
     Delays usual;

@@ -155,8 +155,7 @@ std::string_view what_to_do(FindingKind kind) {
     }
 }
 
-/// What keeps the saving from being more than a bound, or from being known; "" if it is none, or the error of the
-/// replay says why.
+/// Why the saving is a bound, or not known. "" if it is exact, or if the error of the replay says why.
 std::string why_bound(const Verdict& verdict) {
     const Replay& replay = verdict.replay;
     if (verdict.names_ranks() && !verdict.job_slowdown && replay.row_coverage < Replay::least_coverage)

@@ -52,8 +52,9 @@ bool blame(const Finding& late, Verdict& verdict) {
     return true;
 }
 
-/// "forward usually takes 23.4 ms on it and 2.4 ms on them": the phase that is longest beyond the peers of a late rank,
-/// if it is most of what they wait. Steps vary so much that the search cannot tell it from chance.
+/// "forward usually takes 23.4 ms there and 2.4 ms on the others": the phase by which a late rank exceeds its peers
+/// most, if that is most of what they wait. Its steps vary too much for the search to rule out chance. "" if there is
+/// none.
 std::string describe_longer_phase(const JudgedJob& judged, const Finding& late) {
     const JobTable& table = judged.table;
     for (const PeerGroup& role : judged.groups) {
@@ -74,7 +75,7 @@ std::string describe_longer_phase(const JudgedJob& judged, const Finding& late) 
             const double peers_ms = typical_ms(quantiles_over_ranks(phase.own_ms, others, 0.5));
             if (!(own_ms - peers_ms > most_ms)) continue;
             most_ms = own_ms - peers_ms;
-            text = fmt::format("{} usually takes {} on it and {} on them", phase.name, format_duration_ms(own_ms),
+            text = fmt::format("{} usually takes {} there and {} on the others", phase.name, format_duration_ms(own_ms),
                                format_duration_ms(peers_ms));
         }
         return text;
@@ -95,8 +96,7 @@ void doubt_of_late(const JudgedJob& judged, std::vector<Finding> late, const std
     const std::string longer = describe_longer_phase(judged, late.front());
     verdict.findings.push_back(std::move(late.front()));
     if (!longer.empty())
-        return verdict.abstain(fmt::format("the others wait {} a step for rank {}: {}, though both vary too much to be "
-                                           "sure of it",
+        return verdict.abstain(fmt::format("the others wait {} a step for rank {}: {}, but varies too much to be sure",
                                            waiting, rank, longer),
                                "record more steps");
     verdict.abstain(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings as people write them, without a word of cep: run one under `cep run` or alone. trainers8.py does both.
+"""Trainings as people write them, without a word of cep: run one under `cep run` or alone. foreign_trainers.py does both.
 
     torchrun --nproc_per_node 2 train.py nanogpt --steps 40 --results FOLDER [--slow-rank 1 --slow-ms 20 --slow-from 0]
 

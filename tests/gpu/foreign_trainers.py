@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainers that know nothing of cep, alone and under `cep run`: same results, cost, steps seen, verdict.
 
-    python3 tests/gpu/trainers8.py                         # as many ranks as there are GPUs, with NCCL; without one: 2, gloo
-    python3 tests/gpu/trainers8.py --nproc 2               # on one GPU: 2 ranks share it, with gloo
-    python3 tests/gpu/trainers8.py --only nanogpt ppo --steps 100 --json table.json
+    python3 tests/gpu/foreign_trainers.py                         # as many ranks as there are GPUs, with NCCL; without one: 2, gloo
+    python3 tests/gpu/foreign_trainers.py --nproc 2               # on one GPU: 2 ranks share it, with gloo
+    python3 tests/gpu/foreign_trainers.py --only nanogpt ppo --steps 100 --json table.json
 
 The trainers are those of the folder foreign. Each is run four times: alone, alone again, under `cep run`, and under `cep run` with
 a fault: the last of several ranks is slow, or the only one is slow from the middle on. A line for each says
