@@ -39,8 +39,8 @@ class Log:
         digest = hashlib.sha256()
         for model in models:
             for name, value in sorted(model.state_dict().items()):
-                if hasattr(value, "full_tensor"):
-                    value = value.full_tensor()
+                if hasattr(value, "to_local"):  # gloo crashes where it gathers a GPU's shards (PyTorch 2.11)
+                    value = value.to_local()
                 if isinstance(value, torch.Tensor):
                     digest.update(name.encode() + value.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
         durations_ms = [1e3 * (end - begin) for begin, end in zip(self.times_s, self.times_s[1:])]
