@@ -50,8 +50,9 @@ def test_a_ramp_is_said_with_its_total(changed):
 def test_one_rank_has_no_everyone(cep, tmp_path):
     own = {name: ms * when(200) for name, ms in own_times(1, STEPS, noise=0.01).items()}
     write_job(tmp_path / "job", own)
-    evidence = json.loads(cep("summarize", "--json", "job").stdout)["verdict"]["evidence"]
-    assert any(line.startswith("from step 200 on a step takes") for line in evidence)
+    verdict = json.loads(cep("summarize", "--json", "job").stdout)["verdict"]
+    assert any(line.startswith("from step 200 on a step takes") for line in verdict["evidence"])
+    assert verdict["headline"].startswith("One rank") and ". But every step from 200 on takes 30 % longer." in verdict["headline"]
 
 
 def test_stairs_are_one_change_with_their_total(changed):

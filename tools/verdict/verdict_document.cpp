@@ -64,10 +64,11 @@ class Sentences {
         if (verdict_.abstained) return "No verdict on slow ranks: " + verdict_.reason + ".";
         if (has_costlier_group()) return group_headline();
         if (!stragglers_.empty()) return straggler_headline();
-        if (verdict_.ranks == 1) return headline_of_one_rank();
+        if (verdict_.ranks == 1) return headline_of_one_rank() + worst_of_history(" But ");
         if (verdict_.takes_turns)
             return fmt::format("No single rank is slow, but {} of a step is waiting for whichever rank is last in it.",
-                               format_percent(lateness_of(*verdict_.shares)));
+                               format_percent(lateness_of(*verdict_.shares))) +
+                   worst_of_history(" And ");
         std::string text = verdict_.ranks == 2
                                ? "No straggler: neither rank is slower than the other by more than chance"
                                : "No straggler: no rank is slower than its peers by more than chance";
@@ -78,21 +79,30 @@ class Sentences {
             }
             if (straggler->pattern == Pattern::persistent) text = "No straggler: no rank keeps the others waiting";
         }
-        if (const ChangeFact* change = worst_change())
-            return fmt::format("{}. But {}.", text, headline_of_change(*change));
+        return text + "." + worst_of_history(" But ");
+    }
+
+    /// A sentence, after a conjunction, of what makes the time of everyone longer. Empty if nothing does.
+    [[nodiscard]] std::string worst_of_history(std::string_view conjunction) const {
+        const std::string text = clause_of_history();
+        return text.empty() ? "" : fmt::format("{}{}.", conjunction, text);
+    }
+
+    [[nodiscard]] std::string clause_of_history() const {
+        if (const ChangeFact* change = worst_change()) return headline_of_change(*change);
         if (imbalance_ != nullptr)
-            return fmt::format("{}. But pipeline stage {} has {:.2f} times the work of {}.", text,
-                               imbalance_->stage.value_or(0), imbalance_->slowdown, "a typical one");
+            return fmt::format("pipeline stage {} has {:.2f} times the work of a typical one",
+                               imbalance_->stage.value_or(0), imbalance_->slowdown);
         if (verdict_.events.unmarked_share >= worth_a_headline)
-            return fmt::format("{}. But {} of the time is in {} over 1.5 times as long as {}.", text,
+            return fmt::format("{} of the time is in {} over 1.5 times as long as {}",
                                format_percent(verdict_.events.unmarked_share),
                                format_plural(verdict_.events.unmarked_steps.size(), "step"),
                                verdict_.events.unmarked_steps.size() == 1 ? "its neighbours" : "their neighbours");
         if (has_long_steps())
-            return fmt::format("{}. But {} of the time is in long steps, {} in those that were not recorded.", text,
+            return fmt::format("{} of the time is in long steps, {} in those that were not recorded",
                                format_percent(share_of_long_steps()),
                                format_percent(verdict_.ledger.share(TimeKind::unrecorded)));
-        return text + ".";
+        return "";
     }
 
     [[nodiscard]] std::string headline_of_hint() const {
