@@ -52,7 +52,8 @@ def test_one_rank_has_no_everyone(cep, tmp_path):
     write_job(tmp_path / "job", own)
     verdict = json.loads(cep("summarize", "--json", "job").stdout)["verdict"]
     assert any(line.startswith("from step 200 on a step takes") for line in verdict["evidence"])
-    assert verdict["headline"].startswith("One rank") and ". But every step from 200 on takes 30 % longer." in verdict["headline"]
+    assert verdict["headline"].startswith("One rank, bound by compute: ")
+    assert verdict["headline"].endswith(". But every step from 200 on takes 29 % longer.")
 
 
 def test_stairs_are_one_change_with_their_total(changed):
