@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "base/descriptors.hpp"
-#include "base/encoder.hpp"
 #include "base/failure.hpp"
 
 namespace cep::tool {

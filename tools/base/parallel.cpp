@@ -6,8 +6,6 @@
 #include <exception>
 #include <mutex>
 #include <system_error>
-#include <thread>
-#include <vector>
 
 namespace cep::tool {
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string>
 
 #include "base/descriptors.hpp"
 #include "base/text.hpp"

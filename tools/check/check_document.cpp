@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <set>
 #include <string_view>
 #include <utility>
 

@@ -5,11 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <map>
 #include <optional>
-#include <set>
-#include <unordered_set>
 
 #include "base/units.hpp"
 

@@ -2,7 +2,6 @@
 #include "check/remark.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/units.hpp"
 

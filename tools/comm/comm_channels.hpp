@@ -3,10 +3,8 @@
 // Communication channels: the collectives of a job by operation and process group.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <string>
 #include <unordered_map>

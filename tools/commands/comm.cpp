@@ -3,7 +3,6 @@
 // cep comm
 #include <fmt/format.h>
 #include <charconv>
-#include <memory>
 #include <utility>
 
 #include "base/say.hpp"

@@ -3,7 +3,6 @@
 // cep compare
 #include <fmt/format.h>
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "base/freed_memory.hpp"

@@ -2,7 +2,6 @@
 //
 // cep completion: scripts for shells. They call the command again to complete words, so that they offer what it takes.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>

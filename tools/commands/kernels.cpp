@@ -3,9 +3,6 @@
 // cep kernels
 #include <fmt/format.h>
 #include <algorithm>
-#include <filesystem>
-#include <memory>
-#include <optional>
 #include <utility>
 
 #include "base/parallel.hpp"

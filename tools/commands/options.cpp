@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <string_view>
 
 #include "base/output.hpp"
 #include "base/say.hpp"

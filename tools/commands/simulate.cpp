@@ -2,7 +2,6 @@
 //
 // cep simulate
 #include <filesystem>
-#include <memory>
 #include <utility>
 
 #include <fmt/format.h>

@@ -3,10 +3,8 @@
 // cep summarize
 #include <unistd.h>
 
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/output.hpp"

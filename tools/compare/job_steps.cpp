@@ -2,10 +2,8 @@
 #include "compare/job_steps.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
-#include <span>
 #include <string_view>
 #include <utility>
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 #include <string_view>
-#include <utility>
 
 #include "base/units.hpp"
 

@@ -3,7 +3,6 @@
 // Kernels document: a kernel report as people and programs read it.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "kernels/kernel_report.hpp"

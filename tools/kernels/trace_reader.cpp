@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/trace_reader.hpp"
 
-#include <functional>
 #include <limits>
 #include <string_view>
 #include <unordered_map>

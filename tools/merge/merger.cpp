@@ -2,7 +2,6 @@
 #include "merge/merger.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace cep::tool {
 namespace {

@@ -3,7 +3,6 @@
 // Row entry: a row's position in a merged file, and where its text is.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <tuple>
 

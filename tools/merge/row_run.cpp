@@ -2,7 +2,6 @@
 #include "merge/row_run.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <queue>
 #include <span>
 #include <utility>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/comm_rows.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <tuple>
 

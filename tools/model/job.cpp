@@ -2,7 +2,6 @@
 #include "model/job.hpp"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <set>
 #include <utility>

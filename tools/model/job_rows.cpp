@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "base/hash.hpp"
 #include "base/parallel.hpp"

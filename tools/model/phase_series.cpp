@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/phase_series.hpp"
 
-#include <algorithm>
-
 namespace cep::tool {
 
 void Totals::merge(const Totals& other) {

@@ -2,10 +2,7 @@
 #include "model/rank_spans.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
 
 namespace cep::tool {
 namespace {

@@ -15,10 +15,8 @@
 #include <iterator>
 #include <map>
 #include <set>
-#include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "base/failure.hpp"
 #include "base/text.hpp"

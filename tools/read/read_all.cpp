@@ -10,7 +10,6 @@
 #include <map>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "base/descriptors.hpp"
 #include "base/parallel.hpp"

@@ -3,8 +3,6 @@
 
 #include <simdjson.h>
 
-#include <optional>
-#include <string>
 #include <type_traits>
 #include <unordered_map>
 

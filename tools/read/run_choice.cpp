@@ -2,7 +2,6 @@
 #include "read/run_choice.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <numeric>
 #include <system_error>

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/grid.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include "report/bytes.hpp"
 #include "stats/robust.hpp"
 

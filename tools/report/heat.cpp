@@ -2,7 +2,6 @@
 #include "report/heat.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>

@@ -3,10 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <utility>
-
 #include "base/failure.hpp"
 #include "base/units.hpp"
 #include "report/data.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/json_writer.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 // Item: a span, counter or mark of a rank, before it becomes a row. Times are true times since the job's start.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>

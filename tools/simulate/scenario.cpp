@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/scenario.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/work.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 

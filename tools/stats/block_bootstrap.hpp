@@ -4,7 +4,6 @@
 // times; and for the ratio of two such means.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

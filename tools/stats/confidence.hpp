@@ -3,7 +3,6 @@
 // Confidence: intervals, and what many tests may claim.
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <vector>
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stats/interval_set.hpp"
 
-#include <algorithm>
-
 namespace cep::tool {
 
 void unite(Intervals& intervals) {

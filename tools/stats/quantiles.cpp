@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stats/quantiles.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <utility>
 
 namespace cep::tool {
 namespace {

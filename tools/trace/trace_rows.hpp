@@ -6,9 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "merge/row_collector.hpp"

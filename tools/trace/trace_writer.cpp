@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <optional>
 
 #include "base/hash.hpp"
 #include "matching/collective_key.hpp"
