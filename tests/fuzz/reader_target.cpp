@@ -17,7 +17,6 @@
 
 #include "read/byte_source.hpp"
 #include "read/file_reader.hpp"
-#include "read/line_validator.hpp"
 
 namespace cep::tool {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/check_document.hpp"
+#include "check/job_check.hpp"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,63 @@
 #include "check/file_check.hpp"
 
 #include <algorithm>
+#include <functional>
+
+#include "base/hash.hpp"
+#include "base/units.hpp"
 
 namespace cep::tool {
+namespace {
+
+constexpr int choice_bits = 16;  // the lowest of what is kept are those that choose
+
+}  // namespace
+
+void RepeatedRows::take(const Row& row, int run, std::uint64_t line) {
+    if (!row.start_ns || !row.seq || !row.step || !row.rank) return;
+    const std::uint64_t choice =
+        mix_bits(static_cast<std::uint64_t>(*row.start_ns) + static_cast<std::uint64_t>(*row.rank));
+    if ((choice & mask_) != 0) return;
+    std::uint64_t hash = choice;
+    for (const std::uint64_t part : {static_cast<std::uint64_t>(*row.step), static_cast<std::uint64_t>(*row.seq),
+                                     static_cast<std::uint64_t>(run), std::hash<std::string_view>{}(row.name)})
+        hash = mix_bits(hash ^ part);
+    if (kept_.size() >= most_kept) leave_half();
+    if (kept_.insert(hash << choice_bits | (choice & ((1U << choice_bits) - 1))).second) return;
+    if (seen_again_++ == 0) line_ = line;
+}
+
+/// As count() multiplies by twice as much then, what was found counts half.
+void RepeatedRows::leave_half() {
+    mask_ = 2 * mask_ + 1;
+    seen_again_ = (seen_again_ + 1) / 2;
+    std::erase_if(kept_, [this](std::uint64_t hash) { return (hash & mask_) != 0; });
+}
+
+bool Remarks::count(Severity severity, std::string_view code) {
+    Counted& counted = counts_[std::string(code)];
+    counted.severity = std::max(counted.severity, severity);
+    return ++counted.count <= max_of_code;
+}
+
+void Remarks::add(Severity severity, std::string_view code, std::string message, std::uint64_t line) {
+    if (count(severity, code)) findings_.push_back({severity, std::string(code), std::move(message), line});
+}
+
+std::vector<Remark> Remarks::finish() {
+    for (const auto& [code, counted] : counts_)
+        if (counted.count > max_of_code)
+            findings_.push_back(
+                {counted.severity, code, "and " + format_count(counted.count - max_of_code) + " more like it", 0});
+    return std::move(findings_);
+}
+
+Severity worst_of(const std::vector<Remark>& findings) {
+    Severity worst = Severity::fine;
+    for (const Remark& finding : findings) worst = std::max(worst, finding.severity);
+    return worst;
+}
+
 namespace {
 
 /// A later step of a phase that starts so much earlier was timed by a clock that somebody had set.

@@ -3,6 +3,9 @@
 // File check: what `cep check` finds in one file.
 #pragma once
 
+#include <array>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,20 +15,89 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "check/remark.hpp"
-#include "check/repeated_rows.hpp"
 #include "check/step_set.hpp"
 #include "read/coverage.hpp"
 #include "read/file_report.hpp"
 #include "read/inputs.hpp"
 #include "read/open_spans.hpp"
+#include "read/row.hpp"
 #include "read/run_tracker.hpp"
 #include "stats/step_pattern.hpp"
 
 namespace cep::tool {
+
+/// Looks at a part of the spans that is chosen by a hash of what they are: of a span and its repetition both or
+/// neither. The part is an eighth, and half as large each time that it does not fit.
+class RepeatedRows {
+  public:
+    /// A span with a start and a `seq`; others may be equal without being the same. `run`: its index in the file.
+    void take(const Row& row, int run, std::uint64_t line);
+    /// An estimate.
+    [[nodiscard]] std::uint64_t count() const { return seen_again_ * (mask_ + 1); }
+    /// The line of the first one that was found.
+    [[nodiscard]] std::uint64_t line() const { return line_; }
+
+  private:
+    static constexpr std::size_t most_kept = std::size_t{1} << 16;
+
+    void leave_half();
+
+    std::uint64_t mask_ = 7;
+    std::unordered_set<std::uint64_t> kept_;
+    std::uint64_t seen_again_ = 0;
+    std::uint64_t line_ = 0;
+};
+
+/// From good to bad. `incomplete`: measurements are missing; `damaged`: something in the files cannot be trusted.
+enum class Severity : std::uint8_t { fine, note, incomplete, damaged };
+inline constexpr std::array<std::string_view, 4> severity_names = {"fine", "note", "incomplete", "damaged"};
+
+[[nodiscard]] constexpr std::string_view severity_name(Severity severity) {
+    return severity_names[static_cast<std::size_t>(severity)];
+}
+
+struct Remark {
+    Severity severity = Severity::note;
+    std::string code;  // stable, for programs: "cut_off", "rows_skipped", …
+    std::string message;
+    std::uint64_t line = 0;  // 0: the whole file
+};
+
+/// Remarks in the order in which they are made. Of one code it keeps max_of_code, and counts the others.
+class Remarks {
+  public:
+    static constexpr std::uint64_t max_of_code = 100;
+
+    void add(Severity severity, std::string_view code, std::string message, std::uint64_t line = 0);
+    void note(std::string_view code, std::string message, std::uint64_t line = 0) {
+        add(Severity::note, code, std::move(message), line);
+    }
+    /// Calls `describe` for the message only if it is kept.
+    template <std::invocable Describe>
+    void note(std::string_view code, const Describe& describe) {
+        if (count(Severity::note, code)) findings_.push_back({Severity::note, std::string(code), describe(), 0});
+    }
+    /// With a last finding for each code that has more.
+    [[nodiscard]] std::vector<Remark> finish();
+
+  private:
+    struct Counted {
+        Severity severity = Severity::fine;
+        std::uint64_t count = 0;
+    };
+
+    /// Returns whether the finding is kept.
+    bool count(Severity severity, std::string_view code);
+
+    std::vector<Remark> findings_;
+    std::map<std::string, Counted> counts_;
+};
+
+[[nodiscard]] Severity worst_of(const std::vector<Remark>& findings);
 
 struct AttemptCheck {
     std::string run_id;

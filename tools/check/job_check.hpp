@@ -13,6 +13,7 @@
 
 #include "check/file_check.hpp"
 #include "read/coverage.hpp"
+#include "show/document.hpp"
 
 namespace cep::tool {
 
@@ -74,5 +75,8 @@ class JobCheck {
     bool has_too_many_runs_ = false;
     Remarks findings_;
 };
+
+/// JSON has schema cep.check/1. CSV has a line for each file.
+[[nodiscard]] Document make_document(CheckResult result);
 
 }  // namespace cep::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/comm_document.hpp"
+#include "comm/comm_report.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "comm/comm_channels.hpp"
-#include "comm/group_classes.hpp"
+#include "comm/slow_transfers.hpp"
 #include "matching/process_group.hpp"
 #include "stats/confidence.hpp"
 #include "stats/quantiles.hpp"

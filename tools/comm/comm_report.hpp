@@ -14,6 +14,7 @@
 #include "matching/operation.hpp"
 #include "model/job.hpp"
 #include "read/coverage.hpp"
+#include "show/document.hpp"
 #include "stats/transfer_fit.hpp"
 
 namespace cep::comm {
@@ -131,5 +132,15 @@ struct CommReport {
 
 /// `job`: one that keeps messages.
 [[nodiscard]] CommReport make_report(const tool::Job& job, const CommOptions& options);
+
+/// What a report leaves out, in one sentence; "" where it leaves out nothing.
+[[nodiscard]] std::string describe_left_out(const CommReport& report);
+
+/// A line for each operation and kind of group; `columns`: see choose().
+[[nodiscard]] tool::Table model_table(const CommReport& report, std::string_view columns);
+
+/// JSON has schema cep.comm/1. CSV has a line for each size of each model, and one for a model without sizes. The
+/// document has the tables that `format` needs.
+[[nodiscard]] tool::Document make_document(CommReport report, tool::Format format);
 
 }  // namespace cep::comm

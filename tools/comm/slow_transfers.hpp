@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slow transfers: how many take much longer than is usual for their size, and when.
+// Slow transfers: how many take much longer than is usual for their size, and when; and which process groups of a kind
+// are slower or faster than the others.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
-
-#include "comm/transfer.hpp"
+#include <vector>
 
 namespace cep::comm {
+
+/// What one collective took, without the waiting for its last rank.
+struct Transfer {
+    std::int64_t bytes = 0;
+    std::int64_t step = 0;
+    std::uint32_t group = 0;  // which of the groups that it is compared with
+    double ms = 0;
+    double wait_ms = 0;  // the mean over its ranks
+};
+
+using Transfers = std::vector<Transfer>;
 
 /// A transfer is slow if it takes more than so many times the median of its size.
 inline constexpr double slow_ratio = 1.5;
@@ -46,5 +58,15 @@ SlowTransfers find_slow_transfers(const Transfers& transfers, UsualMs usual_ms) 
     for (const Transfer& one : transfers) marks.push_back({one.step, one.ms > slow_ratio * usual_ms(one.bytes)});
     return describe_slow(std::move(marks));
 }
+
+/// Groups whose transfers take about as long, for their sizes.
+struct GroupClass {
+    std::vector<std::uint32_t> groups;  // ascending
+    double times_usual = 1;             // as long as those of the class with most groups; of equals, the fastest
+};
+
+/// One class, unless a gap between the groups is more than a tenth and more than chance, with what each group's own
+/// transfers vary by and how long they stay so. The fastest class first, and four at most.
+[[nodiscard]] std::vector<GroupClass> find_group_classes(const Transfers& transfers, std::size_t groups);
 
 }  // namespace cep::comm

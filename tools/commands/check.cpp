@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/say.hpp"
-#include "check/check_document.hpp"
+#include "check/job_check.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "read/read_run.hpp"

@@ -7,7 +7,6 @@
 
 #include "base/say.hpp"
 #include "base/text.hpp"
-#include "comm/comm_document.hpp"
 #include "comm/comm_report.hpp"
 #include "commands/commands.hpp"
 #include "commands/help.hpp"

@@ -9,9 +9,7 @@
 #include "base/say.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
-#include "commands/compare_facts.hpp"
 #include "commands/options.hpp"
-#include "compare/compare_document.hpp"
 #include "compare/comparison.hpp"
 #include "compare/scaling.hpp"
 #include "ledger/job_table.hpp"
@@ -97,8 +95,8 @@ struct CompareCommand {
         options.reading.part = name == "A" ? PartOfWork{0, 0.5} : PartOfWork{0.5, 1};
         const Job loaded = load(set, options);
         compare::JobFacts facts =
-            compare_facts("compare", name, path.empty() ? files_from : path, loaded,
-                          judge(loaded, {{}, input.reading().thread_count(), false, true}).verdict);
+            compare::facts_of_job("compare", name, path.empty() ? files_from : path, loaded,
+                                  judge(loaded, {{}, input.reading().thread_count(), false, true}).verdict);
         report_inputs("compare: " + name, facts.inputs, facts.coverage, name == "A" ? "--run-a" : "--run-b");
         return facts;
     }

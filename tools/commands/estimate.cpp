@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
-#include "estimate/estimate_document.hpp"
+#include "estimate/estimate.hpp"
 #include "ledger/job_table.hpp"
 #include "model/load.hpp"
 #include "summary/counter_summary.hpp"

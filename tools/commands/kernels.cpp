@@ -12,7 +12,6 @@
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "kernels/kernel_report.hpp"
-#include "kernels/kernels_document.hpp"
 #include "read/read_all.hpp"
 
 namespace cep::cli {

@@ -14,7 +14,6 @@
 #include "base/terminal.hpp"
 #include "commands/commands.hpp"
 #include "commands/help.hpp"
-#include "commands/suggestion.hpp"
 
 namespace {
 

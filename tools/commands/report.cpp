@@ -13,8 +13,8 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "commands/commands.hpp"
-#include "commands/compare_facts.hpp"
 #include "commands/options.hpp"
+#include "compare/comparison.hpp"
 #include "model/load.hpp"
 #include "report/report.hpp"
 #include "summary/summary.hpp"
@@ -94,8 +94,8 @@ struct ReportCommand {
         options.reading.part = {0, 0.5};
         const Job before = load(set, options);
         report_inputs("report: A", before.inputs, before.coverage, "--run-a");
-        return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before,
-                             judge(before, {{}, input.reading().thread_count(), false, true}).verdict);
+        return compare::facts_of_job("report", "A", compared.empty() ? files_from_compared : compared, before,
+                                     judge(before, {{}, input.reading().thread_count(), false, true}).verdict);
     }
 
     [[nodiscard]] Status status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {
@@ -112,7 +112,7 @@ struct ReportCommand {
                                                                   const Verdict& verdict) const {
         if (!a) return std::nullopt;
         const std::string name = input.inputs.empty() ? input.files_from : input.inputs.front();
-        return compare::compare_jobs(std::move(*a), compare_facts("report", "B", name, job, verdict), {});
+        return compare::compare_jobs(std::move(*a), compare::facts_of_job("report", "B", name, job, verdict), {});
     }
 
     Status run() const {

@@ -16,7 +16,6 @@
 #include "commands/options.hpp"
 #include "merge/row_sorter.hpp"
 #include "merge/spill_file.hpp"
-#include "merge/stream_copies.hpp"
 #include "model/clock_shifts.hpp"
 #include "model/load.hpp"
 #include "read/read_run.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compare/compare_document.hpp"
+#include "compare/comparison.hpp"
 
 #include <fmt/format.h>
 

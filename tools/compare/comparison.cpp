@@ -8,8 +8,12 @@
 #include <numeric>
 #include <utility>
 
+#include "base/freed_memory.hpp"
+#include "base/say.hpp"
+#include "base/units.hpp"
 #include "stats/block_bootstrap.hpp"
 #include "stats/quantiles.hpp"
+#include "verdict/verdict_document.hpp"
 
 namespace cep::compare {
 namespace {
@@ -163,6 +167,24 @@ bool Comparison::any(Outcome outcome) const {
     if (step && step->outcome == outcome) return true;
     return std::any_of(phases.begin(), phases.end(),
                        [outcome](const Change& change) { return change.outcome == outcome; });
+}
+
+JobFacts facts_of_job(std::string_view command, const std::string& side, const std::string& name, const tool::Job& job,
+                      tool::Verdict verdict) {
+    JobFacts facts;
+    facts.name = name;
+    facts.inputs = job.inputs;
+    facts.coverage = job.coverage;
+    facts.steps = collect_steps(job, verdict.ledger);
+    if (facts.steps.folded_phases > 0)
+        tool::say("cep {}: {}: the {} with the least time are compared as one, \"other phases\"\n", command, side,
+                  tool::format_plural(facts.steps.folded_phases, "phase"));
+    if (verdict.folded_phases > 0) tool::say("cep {}: {}: {}\n", command, side, tool::describe_folded_phases(verdict));
+    facts.verdict = std::move(verdict);
+    facts.settings = tool::find_settings(job.ranks).usual;
+    tool::return_freed_memory();  // of the verdict
+    facts.verdict.ledger = {};    // what is compared of it is in the steps
+    return facts;
 }
 
 Comparison compare_jobs(JobFacts a, JobFacts b, const CompareOptions& options) {

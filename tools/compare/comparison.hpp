@@ -12,6 +12,7 @@
 #include "compare/job_steps.hpp"
 #include "model/settings.hpp"
 #include "read/coverage.hpp"
+#include "show/document.hpp"
 #include "stats/confidence.hpp"
 #include "verdict/verdict.hpp"
 
@@ -110,6 +111,13 @@ struct Comparison {
     [[nodiscard]] bool any(Outcome outcome) const;
 };
 
+/// What a comparison takes from one job. `name`: as on the command line; `side`: "A" or "B"; `command` begins messages.
+/// Throws what collect_steps() throws.
+[[nodiscard]] JobFacts facts_of_job(std::string_view command, const std::string& side, const std::string& name,
+                                    const tool::Job& job, tool::Verdict verdict);
 [[nodiscard]] Comparison compare_jobs(JobFacts a, JobFacts b, const CompareOptions& options);
+
+/// JSON has schema cep.compare/1. CSV has a line for the step and one for each phase.
+[[nodiscard]] tool::Document make_document(Comparison comparison);
 
 }  // namespace cep::compare

@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "estimate/buckets.hpp"
+#include "estimate/formulas.hpp"
 #include "estimate/training.hpp"
 #include "estimate/what_if.hpp"
+#include "show/document.hpp"
 
 namespace cep::estimate {
 
@@ -39,5 +40,8 @@ struct Estimate {
 
 /// For a model that is known. Throws UsageError where numbers contradict each other.
 [[nodiscard]] Estimate make_estimate(Training training, const Measured& measured);
+
+/// `measured` is the name of the job whose figures stand beside the estimate; "" for none.
+[[nodiscard]] tool::Document make_document(Estimate estimate, const std::string& measured);
 
 }  // namespace cep::estimate

@@ -5,13 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/units.hpp"
-#include "estimate/transfers.hpp"
+#include "comm/comm_report.hpp"
 #include "matching/operation.hpp"
 #include "replay/job_replay.hpp"
 
@@ -19,6 +21,7 @@ namespace cep::estimate {
 namespace {
 
 using namespace tool;
+using comm::CommModel;
 using comm::TransferFit;
 
 constexpr double most_of = 0.5;  // of the rows of a name: the last bucket may begin when backward is over
@@ -34,6 +37,88 @@ bool grows_with_samples(const NamedPhase& phase) {
     return is_work && phase.name.find("optim") == std::string_view::npos &&
            phase.name.find("zero_grad") == std::string_view::npos;
 }
+
+bool has_latency(const CommModel& model) {
+    return model.fit && model.fit->beta_gb_per_s;
+}
+
+/// Without a fit: as the bytes.
+double time_of(const CommModel& model, double bytes, const TransferFit::Factors& factors) {
+    if (has_latency(model)) return model.fit->time_ms(bytes, factors);
+    return bytes * factors.byte / 1e6 / model.paid_gb_per_s.value_or(1);
+}
+
+/// How much longer the collectives of a job would take with other links and numbers of ranks.
+class Transfers {
+  public:
+    Transfers(const Job& job, std::uint64_t ranks)
+        : ranks_(ranks), report_(comm::make_report(job, comm::CommOptions{})) {}
+
+    using Growth = std::function<TransferFit::Factors(const CommModel&)>;
+
+    /// The time of the collectives of a name over what it was. 1 where nothing is known of them.
+    [[nodiscard]] double times_as_long(std::string_view name, const Growth& growth) const {
+        double now_ms = 0;
+        double then_ms = 0;
+        for (const CommModel& model : report_.models) {
+            if (!has_name(model, name)) continue;
+            const TransferFit::Factors factors = model.is_launch ? TransferFit::Factors{} : growth(model);
+            for (const comm::SizeReport& size : model.sizes) {
+                const auto bytes = static_cast<double>(size.point.bytes);
+                const auto count = static_cast<double>(size.point.collectives * model.one_in);
+                now_ms += count * time_of(model, bytes, {});
+                then_ms += count * time_of(model, bytes, factors);
+            }
+        }
+        return now_ms > 0 ? then_ms / now_ms : 1;
+    }
+
+    /// With another number of ranks in the job: data-parallel groups grow or shrink with it, others stay.
+    [[nodiscard]] TransferFit::Factors growth_with_ranks(const CommModel& model, std::uint64_t ranks) const {
+        if (!is_data_parallel(model)) return {};
+        return model.growth_in_ring(std::max<std::uint64_t>(1, model.ranks * ranks / ranks_))
+            .value_or(TransferFit::Factors{});
+    }
+
+    [[nodiscard]] bool is_data_parallel(const CommModel& model) const {
+        return model.ranks == ranks_ || model.group == "dp";
+    }
+
+    [[nodiscard]] bool is_data_parallel(std::string_view name) const {
+        return std::any_of(report_.models.begin(), report_.models.end(),
+                           [&](const CommModel& model) { return has_name(model, name) && is_data_parallel(model); });
+    }
+
+    /// The collectives of a name, if they are of one group of all ranks.
+    [[nodiscard]] const CommModel* find_of_all(std::string_view name) const {
+        const CommModel* found = nullptr;
+        for (const CommModel& model : report_.models) {
+            if (!has_name(model, name)) continue;
+            if (found != nullptr || model.ranks != ranks_ || model.groups != 1 || model.is_launch ||
+                model.sizes.empty())
+                return nullptr;
+            found = &model;
+        }
+        return found;
+    }
+
+    /// Those of which latency and bandwidth are not known apart; nullptr for none.
+    [[nodiscard]] const CommModel* find_unfitted() const {
+        const auto found = std::find_if(report_.models.begin(), report_.models.end(), [](const CommModel& model) {
+            return !model.sizes.empty() && !has_latency(model);
+        });
+        return found == report_.models.end() ? nullptr : &*found;
+    }
+
+  private:
+    [[nodiscard]] static bool has_name(const CommModel& model, std::string_view name) {
+        const Operation operation = operation_of_name(name);
+        return model.operation == operation && (operation != Operation::other || model.name == name);
+    }
+
+    std::uint64_t ranks_;
+    comm::CommReport report_;
+};
 
 class Pricer {
   public:
@@ -71,7 +156,7 @@ class Pricer {
         double busy_ms = 0;      // of a step: any of them was under way on all ranks
         double backward_ms = 0;  // until the last of them is ready, without waiting for the link
         double megabytes = 0;
-        const comm::CommModel* model = nullptr;
+        const CommModel* model = nullptr;
         Gradients gradients{};
     };
 
@@ -154,7 +239,7 @@ class Pricer {
                     [&](const NamedPhase& phase) { return phase.kind == schema::Kind::data ? percent / 100.0 : 1; }));
         for (const int times : {2, 4})
             add(fmt::format("links_{}_times", times), fmt::format("links {} times as fast", times), n, 1,
-                by_transfer([&](const comm::CommModel&) {
+                by_transfer([&](const CommModel&) {
                     return TransferFit::Factors{1, 1.0 / times};
                 }));
         for (const std::uint64_t world : worlds)
@@ -164,7 +249,7 @@ class Pricer {
     void add_world(std::uint64_t world) {
         const auto ranks = static_cast<double>(world);
         Factors transfers =
-            by_transfer([&](const comm::CommModel& model) { return transfers_.growth_with_ranks(model, world); });
+            by_transfer([&](const CommModel& model) { return transfers_.growth_with_ranks(model, world); });
         add(fmt::format("weak_{}", world), fmt::format("{} ranks, each with its batch", world), ranks, 1, transfers);
         const double share = static_cast<double>(ranks_) / ranks;
         for (std::size_t i = 0; i < transfers.size(); ++i)
@@ -295,7 +380,7 @@ class Pricer {
     }
 
     /// In its first step, DDP reduces all gradients at once.
-    [[nodiscard]] static double usual_bytes(const comm::CommModel& model) {
+    [[nodiscard]] static double usual_bytes(const CommModel& model) {
         std::uint64_t most = 0;
         double bytes = 0;
         for (const comm::SizeReport& size : model.sizes) most = std::max(most, size.point.collectives);
@@ -306,7 +391,7 @@ class Pricer {
 
     void find_buckets() {
         std::optional<Buckets> found = find_in_backward();
-        const comm::CommModel* const model =
+        const CommModel* const model =
             found ? transfers_.find_of_all(replay_.rows().names()[found->name].name) : nullptr;
         if (model == nullptr) return;
         double bytes = 0;
@@ -346,7 +431,7 @@ class Pricer {
     }
 
     void add_notes() {
-        const comm::CommModel* const model = transfers_.find_unfitted();
+        const CommModel* const model = transfers_.find_unfitted();
         if (model != nullptr)
             result_.notes.push_back(
                 fmt::format("{}: no latency is known, all of a transfer is taken to grow with bytes{}", model->name,

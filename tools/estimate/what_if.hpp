@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "estimate/buckets.hpp"
+#include "estimate/formulas.hpp"
 #include "model/job.hpp"
 
 namespace cep::estimate {

@@ -12,6 +12,7 @@
 #include "kernels/rank_trace.hpp"
 #include "read/coverage.hpp"
 #include "read/inputs.hpp"
+#include "show/document.hpp"
 
 namespace cep::kernels {
 
@@ -81,5 +82,29 @@ struct TraceOutcome {
 [[nodiscard]] KernelReport make_report(std::vector<TraceOutcome> outcomes, const tool::InputSet& inputs);
 
 [[nodiscard]] double to_ms(std::int64_t time_ns);
+
+/// The document for one format. JSON has schema cep.kernels/2, and at most `rendering.limit` kernels of each rank; 0:
+/// all. CSV has a line for each rank and one for all.
+[[nodiscard]] tool::Document make_document(KernelReport report, const tool::Rendering& rendering);
+
+/// What the traces lacked, in one line; "" for nothing.
+[[nodiscard]] std::string describe_gaps(const KernelReport& report);
+
+/// How long the GPUs were busy.
+[[nodiscard]] std::string describe_busy(const KernelReport& report);
+/// Which classes of kernels took the time, how much communication was exposed, how long kernels are, which matrix
+/// products run on Tensor Cores, and copies from pageable memory.
+[[nodiscard]] std::vector<std::string> describe_work(const KernelReport& report);
+
+/// Whether the other ranks wait for one of them.
+struct RankVerdict {
+    bool stands_out = false;
+    std::string text;    // "" for a single rank
+    std::string advice;  // ""; where to look next
+};
+[[nodiscard]] RankVerdict judge_ranks(const KernelReport& report);
+
+/// What to do, by thresholds that cep-kernels(1) lists.
+[[nodiscard]] std::vector<std::string> advise(const KernelReport& report);
 
 }  // namespace cep::kernels

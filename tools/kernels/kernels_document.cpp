@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernels_document.hpp"
+#include "kernels/kernel_report.hpp"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,6 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "kernels/copies.hpp"
-#include "kernels/sentences.hpp"
 #include "show/fields.hpp"
 
 namespace cep::kernels {

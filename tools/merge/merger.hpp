@@ -14,7 +14,7 @@
 
 #include "base/output.hpp"
 #include "base/progress.hpp"
-#include "merge/row_collector.hpp"
+#include "merge/row_sorter.hpp"
 #include "read/coverage.hpp"
 #include "read/file_reader.hpp"
 #include "read/filter.hpp"

@@ -47,8 +47,41 @@ class RunCursor {
     [[nodiscard]] std::uint64_t offset_of(const RowEntry& entry, std::uint64_t behind_last) const {
         return run_.file != nullptr ? entry.position : behind_last;
     }
-    void fill_entries();
-    void fill_texts(std::uint64_t begin);
+
+    void fill_entries() {
+        if (run_.spill == nullptr) {
+            entries_ = rows_left_ > 0 ? std::span(run_.batch.entries()) : std::span<const RowEntry>();
+            rows_left_ = 0;
+            return;
+        }
+        own_entries_.resize(std::min(window_rows_, rows_left_));
+        entries_ = own_entries_;
+        const std::uint64_t begin = run_.entries_begin + (run_.rows - rows_left_) * sizeof(RowEntry);
+        run_.spill->entries.read(begin, reinterpret_cast<char*>(own_entries_.data()), entries_.size_bytes());
+        rows_left_ -= entries_.size();
+    }
+
+    // In a rank file a span comes after the spans inside it, so the texts of consecutive rows are not always
+    // consecutive. One read gets the texts of as many of the next rows as fit.
+    void fill_texts(std::uint64_t begin) {
+        std::uint64_t end = begin + entry().size;
+        std::uint64_t next = end;
+        for (const RowEntry& other : entries_.subspan(1)) {
+            const std::uint64_t offset = offset_of(other, next);
+            next = offset + other.size;
+            const std::uint64_t wider_begin = std::min(begin, offset);
+            const std::uint64_t wider_end = std::max(end, next);
+            if (wider_end - wider_begin > text_window_bytes_) break;
+            begin = wider_begin;
+            end = wider_end;
+        }
+        window_.resize(end - begin);
+        if (run_.file != nullptr)
+            run_.file->read(begin, window_.data(), window_.size());
+        else
+            run_.spill->texts.read(begin, window_.data(), window_.size());
+        window_begin_ = begin;
+    }
 
     const RowRun& run_;
     const std::size_t window_rows_;
@@ -60,41 +93,6 @@ class RunCursor {
     std::uint64_t next_text_;
     std::size_t rows_left_;
 };
-
-void RunCursor::fill_entries() {
-    if (run_.spill == nullptr) {
-        entries_ = rows_left_ > 0 ? std::span(run_.batch.entries()) : std::span<const RowEntry>();
-        rows_left_ = 0;
-        return;
-    }
-    own_entries_.resize(std::min(window_rows_, rows_left_));
-    entries_ = own_entries_;
-    const std::uint64_t begin = run_.entries_begin + (run_.rows - rows_left_) * sizeof(RowEntry);
-    run_.spill->entries.read(begin, reinterpret_cast<char*>(own_entries_.data()), entries_.size_bytes());
-    rows_left_ -= entries_.size();
-}
-
-// In a rank file a span comes after the spans inside it, so the texts of consecutive rows are not always consecutive.
-// One read gets the texts of as many of the next rows as fit.
-void RunCursor::fill_texts(std::uint64_t begin) {
-    std::uint64_t end = begin + entry().size;
-    std::uint64_t next = end;
-    for (const RowEntry& other : entries_.subspan(1)) {
-        const std::uint64_t offset = offset_of(other, next);
-        next = offset + other.size;
-        const std::uint64_t wider_begin = std::min(begin, offset);
-        const std::uint64_t wider_end = std::max(end, next);
-        if (wider_end - wider_begin > text_window_bytes_) break;
-        begin = wider_begin;
-        end = wider_end;
-    }
-    window_.resize(end - begin);
-    if (run_.file != nullptr)
-        run_.file->read(begin, window_.data(), window_.size());
-    else
-        run_.spill->texts.read(begin, window_.data(), window_.size());
-    window_begin_ = begin;
-}
 
 /// The runs that are being read, as a heap. The standard heap cannot replace its top, which a merge does for each row.
 class CursorHeap {

@@ -13,7 +13,6 @@
 
 #include "merge/plain_file.hpp"
 #include "merge/row_batch.hpp"
-#include "merge/row_entry.hpp"
 #include "merge/spill_file.hpp"
 
 namespace cep::tool {

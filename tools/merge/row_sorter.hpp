@@ -5,14 +5,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "merge/plain_file.hpp"
 #include "merge/row_batch.hpp"
 #include "merge/row_run.hpp"
+#include "read/file_report.hpp"
 
 namespace cep::tool {
 
@@ -64,6 +68,30 @@ class RowSorter {
     std::vector<RowBatch> spare_;  // empty ones
     std::shared_ptr<Spill> spill_;
     std::vector<std::unique_ptr<PlainFile>> files_;
+};
+
+class RowCollector {
+  public:
+    /// `index` is that of the file among the inputs.
+    RowCollector(RowSorter& sorter, std::string path, std::size_t index)
+        : sorter_(sorter), path_(std::move(path)), index_(static_cast<std::uint32_t>(index)) {}
+
+    /// Where the rows that follow are.
+    void begin_block(const BlockLocation& location);
+    /// Sets the entry's file and position, and adds it. `text` is inside the block.
+    void add(RowEntry& entry, std::string_view text);
+    /// Call it after the last row.
+    void end();
+
+  private:
+    [[nodiscard]] bool copies() const { return *file_ == nullptr; }
+
+    RowSorter& sorter_;
+    const std::string path_;
+    const std::uint32_t index_;
+    BlockLocation block_;
+    std::optional<const PlainFile*> file_;  // nullptr: rows are copied; nothing before the first block
+    std::optional<RowBatch> batch_;         // nothing before the first row
 };
 
 }  // namespace cep::tool

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spill file: a temporary file without a name, for rows that exceed the memory.
+// Spill file: a temporary file without a name, for rows that exceed the memory, and for copies of inputs that can be
+// read only once by a command that reads its inputs twice.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "read/inputs.hpp"
 
 namespace cep::tool {
 
@@ -35,5 +40,11 @@ class SpillFile {
     int descriptor_ = -1;
     std::atomic<std::uint64_t> size_bytes_{0};
 };
+
+using StreamCopies = std::vector<std::unique_ptr<SpillFile>>;
+
+/// Copies standard input, pipes and devices of the set into a directory, and names the copies in the set. They last as
+/// long as what this returns. One that cannot be read stays as it is. Throws WriteError.
+[[nodiscard]] StreamCopies copy_streams(InputSet& set, const std::string& directory);
 
 }  // namespace cep::tool

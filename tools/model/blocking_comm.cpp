@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/blocking_comm.hpp"
+#include "model/collectives.hpp"
 
 #include <algorithm>
 #include <cmath>

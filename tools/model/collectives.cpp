@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "base/parallel.hpp"
 #include "matching/collective_key.hpp"
 #include "model/rank_spans.hpp"
@@ -18,6 +20,10 @@ struct StepKey {
     std::uint64_t key;
 
     friend bool operator==(StepKey, StepKey) = default;
+};
+
+struct HashKey {
+    std::size_t operator()(StepKey key) const { return mix_bits(key.key ^ std::uint64_t{key.step} << 32); }
 };
 
 /// The collectives of some steps, numbered from 0 in the order in which they were seen first.
@@ -49,7 +55,7 @@ class CollectiveFinder {
             all.push_back({seen_[i].ms, seen_[i].ranks});
         }
         seen_ = {};
-        slots_ = {};
+        indices_ = {};
         return numbers;
     }
 
@@ -72,28 +78,13 @@ class CollectiveFinder {
         return is_at(guess.next, key);
     }
     std::uint32_t find_or_add(StepKey key) {
-        if (4 * seen_.size() >= 3 * slots_.size()) grow();
-        std::uint32_t& slot = slots_[slot_of(key)];
-        if (slot == nowhere) {
-            slot = static_cast<std::uint32_t>(seen_.size());
-            seen_.push_back({key});
-        }
-        return slot;
-    }
-    /// Where the index of a collective is, or belongs.
-    [[nodiscard]] std::size_t slot_of(StepKey key) const {
-        const std::uint64_t number = key.key ^ std::uint64_t{key.step} << 32;
-        std::size_t at = (number * 0x9e3779b97f4a7c15U >> 32) & (slots_.size() - 1);
-        while (slots_[at] != nowhere && seen_[slots_[at]].key != key) at = (at + 1) & (slots_.size() - 1);
-        return at;
-    }
-    void grow() {
-        slots_.assign(std::max<std::size_t>(64, 2 * slots_.size()), nowhere);
-        for (std::uint32_t i = 0; i < seen_.size(); ++i) slots_[slot_of(seen_[i].key)] = i;
+        const auto [known, is_new] = indices_.try_emplace(key, static_cast<std::uint32_t>(seen_.size()));
+        if (is_new) seen_.push_back({key});
+        return known->second;
     }
 
     std::vector<Seen> seen_;
-    std::vector<std::uint32_t> slots_;  // open addressing, a power of two: index into seen_
+    std::unordered_map<StepKey, std::uint32_t, HashKey> indices_;  // into seen_
 };
 
 /// Spans of one phase, in one step and on one rank, of which some have the same key.

@@ -25,8 +25,19 @@ struct Collective {
 /// By number, see Sample::collective. Spans of which no other rank has one have number 0.
 using Collectives = std::vector<Collective>;
 
+struct Job;
+
+/// Finds which communication the work that it is inside of waits for, in rows that name neither a stream nor how deep
+/// they are: sets PhaseSeries::blocks. `steps`: of which samples were kept, ascending.
+void find_blocking_comm(RankSeries& ranks, const std::vector<std::int64_t>& steps);
+
 /// Puts numbers in the place of keys in all samples of communication.
 [[nodiscard]] Collectives number_collectives(RankSeries& ranks, const std::vector<std::int64_t>& steps,
                                              std::size_t threads);
+
+/// One name, or none, may stand for the groups of many communicators; which rows of it are one collective shows in
+/// their times. Finds such names, and replaces the numbers of collectives by keys: those of different groups have
+/// different ones. Returns false if there are none, and leaves the numbers.
+[[nodiscard]] bool separate_groups(Job& job, std::size_t threads);
 
 }  // namespace cep::tool

@@ -2,82 +2,11 @@
 #include "model/job.hpp"
 
 #include <algorithm>
-#include <memory>
-#include <set>
-#include <utility>
 
-#include "base/say.hpp"
-#include "base/units.hpp"
-#include "model/blocking_comm.hpp"
-#include "model/file_series.hpp"
-#include "model/load.hpp"
-#include "model/repeats.hpp"
-#include "model/shared_names.hpp"
-#include "read/read_run.hpp"
 #include "stats/step_pattern.hpp"
 
 namespace cep::tool {
 namespace {
-
-using RunAttempt = std::pair<std::string_view, std::int64_t>;  // run id, attempt
-
-/// Collects the runs of a job, rank by rank.
-class RunCollector {
-  public:
-    /// The same run may be in two files; its stats rows then count the same spans, and the later row counts more.
-    void add_rank(const std::vector<RunSeries>& all_series, Loss& loss) {
-        std::map<RunAttempt, StatsRow> last_stats;
-        std::set<RunAttempt> counted;
-        for (const RunSeries& series : all_series) {
-            const RunAttempt key(series.run.run_id, series.run.attempt);
-            if (series.has_stats && series.stats.recorded >= last_stats[key].recorded) last_stats[key] = series.stats;
-            if (!series.has_run) continue;
-            if (!series.run.host.empty()) hosts_.insert(series.run.host);
-            JobRun& run = runs_[key];
-            run.ranks += counted.insert(key).second;
-            run.start_unix_ns = std::min(run.start_unix_ns, series.run.start_unix_ns.value_or(run.start_unix_ns));
-            if (series.steps.empty()) continue;
-            const std::int64_t first = series.steps.all().front();
-            run.first_step = std::min(run.first_step.value_or(first), first);
-            run.last_step = std::max(run.last_step.value_or(first), series.steps.back());
-        }
-        for (const auto& [key, stats] : last_stats) loss.add(stats);
-    }
-
-    [[nodiscard]] std::uint64_t hosts() const { return hosts_.size(); }
-    /// Runs in the order of their starts; of equal ones, by id and attempt.
-    [[nodiscard]] std::vector<JobRun> finish() {
-        std::vector<JobRun> runs;
-        for (auto& [key, run] : runs_) {
-            run.run_id = key.first;
-            run.attempt = key.second;
-            runs.push_back(std::move(run));
-        }
-        std::stable_sort(runs.begin(), runs.end(),
-                         [](const JobRun& a, const JobRun& b) { return a.start_unix_ns < b.start_unix_ns; });
-        return runs;
-    }
-
-  private:
-    std::map<RunAttempt, JobRun> runs_;  // keys view the series
-    std::set<std::string_view> hosts_;
-};
-
-StepWindow find_window(const RankSeries& ranks) {
-    const std::vector<std::int64_t> steps = all_steps(ranks);
-    std::set<std::int64_t> strides;
-    for (const SeriesOfRank& of : all_series(ranks)) {
-        if (of.series->run.record_every_n_steps) strides.insert(*of.series->run.record_every_n_steps);
-        if (const auto& change = of.series->stride) strides.insert({change->from, change->to, change->longest});
-    }
-    StepWindow window;
-    window.count = steps.size();
-    if (steps.empty()) return window;
-    window.first = steps.front();
-    window.last = steps.back();
-    window.stride = strides.size() == 1 ? std::optional(*strides.begin()) : infer_stride(steps);
-    return window;
-}
 
 /// Marks the steps that a rank left out between its first change and its last step.
 void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& steps, std::vector<bool>& is_partial) {
@@ -97,67 +26,7 @@ void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& ste
     }
 }
 
-void resolve_repeats(Job& job, bool last_attempt_only) {
-    for (auto& [rank, all_series] : job.ranks) {
-        const RepeatCounts counts = remove_repeats(all_series, last_attempt_only);
-        job.superseded_rows += counts.superseded_rows;
-        job.duplicate_rows += counts.duplicate_rows;
-        job.repeats_unresolved |= counts.unresolved;
-    }
-}
-
-void say_left_out(std::uint64_t count, std::string_view noun, std::uint64_t kept) {
-    if (count > 0) say("cep: {} left out: at most {} are kept\n", format_plural(count, noun), format_count(kept));
-}
-
-/// All that the inputs hold. The parts are in their order().
-JobParts read_parts(const InputSet& inputs, const LoadOptions& options, RunSelection& selection, InputCounts& counts) {
-    auto budget = std::make_shared<SampleBudget>(options.max_samples);
-    JobParts parts;
-    std::shared_ptr<StepNumbers::Numbers> last_steps;  // of the series that was read last
-    counts = read_run(
-        inputs, options.reading, selection,
-        [&] {
-            budget = std::make_shared<SampleBudget>(options.max_samples);
-            parts = JobParts();
-        },
-        [&](const InputFile&, std::size_t) { return std::make_unique<FileSeries>(options, budget); },
-        [&](FileSeries&& file, FileReport&&) {
-            JobParts more = file.finish();
-            parts.thin(std::max(more.choice, budget->choice()));
-            more.thin(parts.choice);
-            for (auto& [rank, of_rank] : more.ranks)
-                for (RunSeries& series : of_rank) series.steps.share(last_steps);
-            parts.merge(std::move(more));
-        });
-    parts.thin(budget->choice());
-    parts.order();
-    return parts;
-}
-
 }  // namespace
-
-Job load(const InputSet& inputs, const LoadOptions& options) {
-    Job job;
-    job.selection = RunSelection(options.run);
-    JobParts parts = read_parts(inputs, options, job.selection, job.inputs);
-    job.filter = options.filter;
-    job.coverage = parts.coverage.finish(job.filter);
-    job.ranks = std::move(parts.ranks);
-    job.open_spans = std::move(parts.open_spans);
-    job.marks = std::move(parts.marks);
-    job.choice = parts.choice;
-    say_left_out(parts.left_out_ranks, "rank", SampleBudget::max_ranks);
-    say_left_out(parts.left_out_runs, "run", SampleBudget::max_runs);
-    RunCollector runs;
-    for (const auto& [rank, all_series] : job.ranks) runs.add_rank(all_series, job.loss);
-    job.hosts = runs.hosts();
-    job.runs = runs.finish();
-    job.steps = find_window(job.ranks);
-    resolve_repeats(job, options.attempt.mode == AttemptChoice::Mode::last);
-    if (options.numbers_collectives) number_collectives(job, options.reading.thread_count());
-    return job;
-}
 
 void number_collectives(Job& job, std::size_t threads) {
     std::vector<std::int64_t> steps = all_steps(job.ranks);

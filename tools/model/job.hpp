@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/number_ranges.hpp"
 #include "model/collectives.hpp"
-#include "model/job_parts.hpp"
 #include "model/phase_series.hpp"
 #include "read/coverage.hpp"
 #include "read/filter.hpp"
@@ -38,6 +38,12 @@ struct StepWindow {
     std::optional<std::int64_t> last;
     std::uint64_t count = 0;
     std::optional<std::int64_t> stride;
+};
+
+struct MarkCount {
+    NumberRanges ranks;
+    NumberRanges steps;
+    std::uint64_t count = 0;
 };
 
 struct Job {

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/same_text.hpp"
+#include "base/text.hpp"
 #include "matching/collective_key.hpp"
 #include "model/phase_series.hpp"
 #include "model/sample_budget.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/shared_names.hpp"
+#include "model/collectives.hpp"
 
 #include <fmt/format.h>
 

@@ -62,11 +62,62 @@ class ReadingPool {
         bool is_read = false;
     };
 
-    void work();
-    bool start_file(std::unique_lock<std::mutex>& lock, std::size_t& index);
-    void read(std::size_t index, Task& task, ReadingThread& thread);
-    void take_finished();
-    void fail(std::size_t index);
+    void work() {
+        ReadingThread thread;
+        std::unique_lock lock(mutex_);
+        for (std::size_t index = 0; start_file(lock, index);) {
+            Task& task = tasks_[index];
+            try {
+                task.sink = make_sink_(set_.files[index], index);
+                lock.unlock();
+                read(index, task, thread);
+                lock.lock();
+            } catch (...) {
+                if (!lock.owns_lock()) lock.lock();
+                fail(index);
+            }
+            task.is_read = true;
+            take_finished();
+            changed_.notify_all();
+        }
+    }
+
+    // False if there is none left.
+    bool start_file(std::unique_lock<std::mutex>& lock, std::size_t& index) {
+        // Limits memory: finished files wait for slower ones before them.
+        const std::size_t max_tasks = 4 * static_cast<std::size_t>(threads_);
+        changed_.wait(lock, [&] { return next_file_ >= end_ || tasks_.size() < max_tasks; });
+        index = next_file_;
+        return next_file_ < end_ && ++next_file_ > 0;
+    }
+
+    void read(std::size_t index, Task& task, ReadingThread& thread) {
+        task.report = read_file(set_.files[index], *task.sink, thread, progress_, sizes_, task.abandoned);
+        if (task.abandoned) return;
+        task.sink->end();
+        task.sink->amend(task.report);
+    }
+
+    void take_finished() {
+        for (auto task = tasks_.begin(); task != tasks_.end() && task->first < end_ && task->second.is_read;) {
+            try {
+                counts_.add(task->second.report);
+                take_(*task->second.sink, std::move(task->second.report));
+            } catch (...) {
+                return fail(task->first);
+            }
+            task = tasks_.erase(task);
+        }
+    }
+
+    // Still reads the files before the one that failed: the failure that is reported is always the first in the order
+    // of the files.
+    void fail(std::size_t index) {
+        if (index >= end_ && failure_) return;
+        failure_ = std::current_exception();
+        end_ = index;
+        for (auto task = tasks_.lower_bound(index); task != tasks_.end(); ++task) task->second.abandoned = true;
+    }
 
     const InputSet& set_;
     unsigned threads_;
@@ -83,63 +134,6 @@ class ReadingPool {
     std::exception_ptr failure_;
     std::size_t end_ = set_.files.size();  // files from here on are not read: past the last, or the first that failed
 };
-
-void ReadingPool::work() {
-    ReadingThread thread;
-    std::unique_lock lock(mutex_);
-    for (std::size_t index = 0; start_file(lock, index);) {
-        Task& task = tasks_[index];
-        try {
-            task.sink = make_sink_(set_.files[index], index);
-            lock.unlock();
-            read(index, task, thread);
-            lock.lock();
-        } catch (...) {
-            if (!lock.owns_lock()) lock.lock();
-            fail(index);
-        }
-        task.is_read = true;
-        take_finished();
-        changed_.notify_all();
-    }
-}
-
-// False if there is none left.
-bool ReadingPool::start_file(std::unique_lock<std::mutex>& lock, std::size_t& index) {
-    // Limits memory: finished files wait for slower ones before them.
-    const std::size_t max_tasks = 4 * static_cast<std::size_t>(threads_);
-    changed_.wait(lock, [&] { return next_file_ >= end_ || tasks_.size() < max_tasks; });
-    index = next_file_;
-    return next_file_ < end_ && ++next_file_ > 0;
-}
-
-void ReadingPool::read(std::size_t index, Task& task, ReadingThread& thread) {
-    task.report = read_file(set_.files[index], *task.sink, thread, progress_, sizes_, task.abandoned);
-    if (task.abandoned) return;
-    task.sink->end();
-    task.sink->amend(task.report);
-}
-
-void ReadingPool::take_finished() {
-    for (auto task = tasks_.begin(); task != tasks_.end() && task->first < end_ && task->second.is_read;) {
-        try {
-            counts_.add(task->second.report);
-            take_(*task->second.sink, std::move(task->second.report));
-        } catch (...) {
-            return fail(task->first);
-        }
-        task = tasks_.erase(task);
-    }
-}
-
-// Still reads the files before the one that failed: the failure that is reported is always the first in the order of
-// the files.
-void ReadingPool::fail(std::size_t index) {
-    if (index >= end_ && failure_) return;
-    failure_ = std::current_exception();
-    end_ = index;
-    for (auto task = tasks_.lower_bound(index); task != tasks_.end(); ++task) task->second.abandoned = true;
-}
 
 }  // namespace
 

@@ -11,10 +11,27 @@
 #include <string_view>
 #include <tuple>
 
-#include "base/members.hpp"
 #include "read/row.hpp"
 
 namespace cep::tool {
+
+/// A member of a struct, and its key in JSON: a table of them serves who reads and who writes.
+template <typename Struct, typename Value>
+struct Member {
+    std::string_view key;
+    Value Struct::*member;
+};
+
+template <typename Struct, typename Value>
+[[nodiscard]] constexpr Member<Struct, Value> member(std::string_view key, Value Struct::*pointer) {
+    return {key, pointer};
+}
+
+/// Calls `use(member)` for each member of a tuple of them, in their order.
+template <typename Members, typename Use>
+constexpr void for_each_member(const Members& members, Use use) {
+    std::apply([&use](const auto&... each) { (use(each), ...); }, members);
+}
 
 /// A number beyond its limits is damage: the row is skipped. Within them, sums and differences of times in int64
 /// nanoseconds cannot overflow.

@@ -2,9 +2,259 @@
 #include "read/row_reader.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 
+#include "read/row_keys.hpp"
+
 namespace cep::tool {
+namespace {
+
+constexpr std::size_t word_bytes = sizeof(std::uint64_t);
+constexpr std::size_t max_digits = 19;  // as many fit into 64 bits
+constexpr std::uint64_t max_exact = std::uint64_t{1} << 53;
+constexpr std::array<double, max_digits> powers_of_ten = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
+                                                          1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
+
+std::uint64_t load(const char* at) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    return word;
+}
+
+bool are_digits(std::uint64_t word) {
+    const std::uint64_t values = word ^ 0x3030303030303030U;
+    return (((values + 0x7676767676767676U) | values) & 0x8080808080808080U) == 0;
+}
+
+// Combines digits to pairs, pairs to fours, fours to eight.
+std::uint64_t eight_digits(std::uint64_t word) {
+    constexpr std::uint64_t pairs = 0x000000ff000000ffU;
+    constexpr std::uint64_t first = 100 + (std::uint64_t{1'000'000} << 32);
+    constexpr std::uint64_t second = 1 + (std::uint64_t{10'000} << 32);
+    word -= 0x3030303030303030U;
+    word = word * 10 + (word >> 8);
+    return ((word & pairs) * first + ((word >> 16) & pairs) * second) >> 32;
+}
+
+// Appends the digits at `at` to the number; returns where they end. The number is right for up to max_digits.
+[[gnu::always_inline]] inline const char* read_digits(const char* at, bool are_many, std::uint64_t& number) {
+    // A branch for each digit that is left: it is predicted, so that what follows need not wait for the number's end.
+    if constexpr (std::endian::native == std::endian::little)
+        for (; are_many && are_digits(load(at)); at += word_bytes)
+            number = number * 100'000'000 + eight_digits(load(at));
+    for (; *at >= '0' && *at <= '9'; ++at) number = number * 10 + static_cast<std::uint64_t>(*at - '0');
+    return at;
+}
+
+/// A number that JSON allows and a double or an int64 holds.
+struct Number {
+    const char* end = nullptr;  // nullptr: it is another number, or none
+    std::int64_t integer = 0;
+    double decimal = 0;
+    bool is_integer = true;
+
+    [[gnu::always_inline]] Number(const char* const begin, bool has_many_digits) {
+        std::uint64_t digits = 0;
+        const bool negative = *begin == '-';
+        const char* const whole = begin + negative;
+        const char* at = read_digits(whole, has_many_digits, digits);
+        const auto whole_digits = static_cast<std::size_t>(at - whole);
+        if (whole_digits == 0 || (whole_digits > 1 && *whole == '0')) return;
+        std::size_t decimals = 0;
+        if (*at == '.') {
+            is_integer = false;
+            const char* const point = at++;
+            at = read_digits(at, has_many_digits, digits);
+            decimals = static_cast<std::size_t>(at - point - 1);
+            if (decimals == 0) return;
+        }
+        if (*at == 'e' || *at == 'E' || whole_digits + decimals > max_digits || digits > max_exact) {
+            read_large(begin, at, negative, whole_digits, digits);
+            return;
+        }
+        integer = negative ? -static_cast<std::int64_t>(digits) : static_cast<std::int64_t>(digits);
+        // Dividend and divisor are exact, so the quotient is rounded once, correctly (Clinger, PLDI 1990).
+        decimal = static_cast<double>(static_cast<std::int64_t>(digits)) / powers_of_ten[decimals];
+        if (negative) decimal = is_integer ? static_cast<double>(integer) : -decimal;
+        end = at;
+    }
+
+  private:
+    [[gnu::noinline]] void read_large(const char* begin, const char* at, bool negative, std::size_t whole_digits,
+                                      std::uint64_t digits) {
+        if (*at == 'e' || *at == 'E') {
+            is_integer = false;
+            ++at;
+            at += *at == '+' || *at == '-';
+            const char* const exponent = at;
+            std::uint64_t ignored = 0;
+            at = read_digits(at, false, ignored);
+            if (at == exponent) return;
+        }
+        if (is_integer) {
+            if (whole_digits > max_digits || digits > INT64_MAX) return;
+            integer = negative ? -static_cast<std::int64_t>(digits) : static_cast<std::int64_t>(digits);
+            decimal = static_cast<double>(integer);
+            end = at;
+        } else if (std::from_chars(begin, at, decimal).ec == std::errc()) {
+            end = at;
+        }
+    }
+};
+
+constexpr const char* number_characters = "0123456789+-.eE";
+
+bool begins_number(char c) {
+    return c == '-' || (c >= '0' && c <= '9');
+}
+
+bool may_have_template(const Row& row) {
+    if (row.text.size() > RowTemplate::max_bytes) return false;
+    if (row.type == RowType::run || row.type == RowType::stats || row.type == RowType::unknown) return false;
+    if (row.type == RowType::mark && row.name == schema::stride_mark) return false;  // its strides have no member
+    return row.odd_key.empty() && row.text.starts_with('{') && row.text.ends_with('}') &&
+           row.text.find('\\') == std::string_view::npos;
+}
+
+}  // namespace
+
+RowTemplate::RowTemplate(const Row& row) : text_(row.text), row_(row) {
+    text_.append(word_bytes, '\0');
+    row_.text = {text_.data(), row.text.size()};
+}
+
+std::unique_ptr<RowTemplate> RowTemplate::of(const Row& row) {
+    if (!may_have_template(row)) return nullptr;
+    std::unique_ptr<RowTemplate> made(new RowTemplate(row));
+    return made->find_pieces() ? std::move(made) : nullptr;
+}
+
+std::uint64_t RowTemplate::shape_of(const char* at) {
+    constexpr std::uint64_t factor = 0x9e3779b97f4a7c15U;  // 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4)
+    const char* const end = at + strnlen(at, max_bytes);
+    std::uint64_t hash = 0;
+    int depth = 0;
+    bool is_string = false;
+    for (; at < end; ++at) {
+        const char c = *at;
+        if (c == '"') is_string = !is_string;
+        if (!is_string) {
+            if (c == '{' || c == '[') ++depth;
+            if (c == '}' || c == ']') --depth;
+            if (depth == 0) break;
+            if (depth == 1 && begins_number(c)) {
+                at += std::strspn(at, number_characters) - 1;
+                continue;
+            }
+        }
+        hash = (std::rotl(hash, 5) ^ static_cast<unsigned char>(c)) * factor;
+    }
+    return hash;
+}
+
+// The text is JSON without escapes: a quote begins a string or ends it.
+bool RowTemplate::find_pieces() {
+    const std::string_view text = row_.text;
+    std::vector<std::string_view> keys;
+    std::string_view key;
+    int depth = 0;
+    bool is_value = false;
+    std::size_t literal = 0;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const char c = text[at];
+        if (c == '{' || c == '[') ++depth;
+        if (c == '}' || c == ']') --depth;
+        if (depth == 1 && (c == ':' || c == ',')) is_value = c == ':';
+        if (c == '"') {
+            const std::size_t end = text.find('"', at + 1);
+            const std::string_view string = text.substr(at + 1, end - at - 1);
+            if (depth == 1 && !is_value) {
+                key = string;
+                if (std::find(keys.begin(), keys.end(), key) != keys.end()) return false;
+                keys.push_back(key);
+            } else if (depth == 1 && key == "name") {
+                row_.name = string;
+            } else if (depth == 1 && key == "group" && !row_.group.empty()) {
+                row_.group = string;
+            }
+            at = end;
+        } else if (depth == 1 && is_value && begins_number(c)) {
+            add_piece(literal, at, key);
+            literal = std::min(text.find_first_not_of(number_characters, at), text.size());
+            pieces_.back().has_many_digits = literal - at > 2 * word_bytes;
+            at = literal - 1;
+        }
+    }
+    add_piece(literal, text.size(), "");
+    return true;
+}
+
+void RowTemplate::add_piece(std::size_t begin, std::size_t end, std::string_view key) {
+    Piece piece;
+    piece.begin = static_cast<std::uint32_t>(begin);
+    piece.size = static_cast<std::uint32_t>(end - begin);
+    std::memset(&piece.last_mask, UINT8_MAX, piece.size % word_bytes);
+    for_each_member(row_keys, [&](const auto& known) {
+        if (known.key != key || !known.is_in(row_.type)) return;
+        auto& value = row_.*known.member;
+        using Value = std::remove_cvref_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::optional<std::int64_t>>) {
+            if (!value) return;
+            piece.integer = &*value;
+            piece.least_integer = known.least;
+            piece.most_integer = known.most;
+        } else {
+            piece.least = known.least;
+            piece.most = known.most;
+            if constexpr (std::is_same_v<Value, double>)
+                piece.decimal = &value;
+            else if (value)
+                piece.decimal = &*value;
+        }
+    });
+    pieces_.push_back(piece);
+}
+
+bool RowTemplate::is_literal(const Piece& piece, const char* at) const {
+    const char* literal = text_.data() + piece.begin;
+    const char* const last = literal + piece.size / word_bytes * word_bytes;
+    for (; literal != last; literal += word_bytes, at += word_bytes)
+        if (load(literal) != load(at)) return false;
+    return ((load(literal) ^ load(at)) & piece.last_mask) == 0;
+}
+
+// Where it ends; nullptr if there is no number that the parser would take and store alike.
+const char* RowTemplate::read_number(const Piece& piece, const char* at) {
+    const Number number(at, piece.has_many_digits);
+    if (number.end == nullptr) return nullptr;
+    if (piece.integer != nullptr) {
+        const std::int64_t value = number.integer;
+        if (!number.is_integer || value < piece.least_integer || value > piece.most_integer) return nullptr;
+        *piece.integer = value;
+    } else if (piece.decimal != nullptr) {
+        if (number.decimal < piece.least || number.decimal > piece.most) return nullptr;
+        *piece.decimal = number.decimal;
+    }
+    return number.end;
+}
+
+const Row* RowTemplate::read(const char* at) {
+    const char* const begin = at;
+    const Piece* const last = &pieces_.back();
+    for (const Piece* piece = pieces_.data(); piece != last; ++piece) {
+        if (!is_literal(*piece, at)) return nullptr;
+        at = read_number(*piece, at + piece->size);
+        if (at == nullptr) return nullptr;
+    }
+    if (!is_literal(*last, at)) return nullptr;
+    row_.text = {begin, static_cast<std::size_t>(at + last->size - begin)};
+    return &row_;
+}
 
 // Rows of a job come in the same order in every step. Behind one that comes several times, such as a reduction in
 // buckets, there are a few.

@@ -4,17 +4,64 @@
 // by the template of one before. Both agree on every row to the last bit.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "read/row.hpp"
-#include "read/row_template.hpp"
 
 namespace cep::tool {
+
+/// A row that was parsed once, as literal text with numbers between it. Rows that differ from it in their numbers only
+/// are read by it.
+class RowTemplate {
+  public:
+    static constexpr std::size_t max_bytes = 640;  // of the row that it is made of
+
+    /// nullptr for a row that RowParser is to read each time: one with escapes, repeated keys or values of a wrong
+    /// type, with blanks around it, a very long one, and a run, stats or unknown row.
+    [[nodiscard]] static std::unique_ptr<RowTemplate> of(const Row& row);
+    /// A hash of the text without its numbers: the same of all rows that one template reads. A NUL must end the text.
+    static std::uint64_t shape_of(const char* at);
+    [[nodiscard]] std::uint64_t shape() const { return shape_of(text_.data()); }
+
+    /// The row at `at`, if it is like this one and within its limits. The result is valid until the next call.
+    /// RowParser::padding_bytes must be readable behind the text.
+    [[nodiscard]] const Row* read(const char* at);
+
+    std::array<RowTemplate*, 4> next{};  // of rows that came behind one of this template
+
+  private:
+    /// Literal text, and the number behind it. At most one of the pointers is set; none for a number that is skipped,
+    /// and for the end of the row.
+    struct Piece {
+        std::uint32_t begin = 0;  // in text_
+        std::uint32_t size = 0;
+        bool has_many_digits = false;  // likely, as the row had that it is made of
+        std::uint64_t last_mask = 0;   // selects what its last word has of the text
+        std::int64_t* integer = nullptr;
+        double* decimal = nullptr;
+        std::int64_t least_integer = 0;
+        std::int64_t most_integer = 0;
+        double least = 0;
+        double most = 0;
+    };
+
+    explicit RowTemplate(const Row& row);
+    bool find_pieces();
+    void add_piece(std::size_t begin, std::size_t end, std::string_view key);
+    bool is_literal(const Piece& piece, const char* at) const;
+    static const char* read_number(const Piece& piece, const char* at);
+
+    std::string text_;  // of the row that it was made of, and room for a word more
+    Row row_;           // what all rows have in common, and the numbers of the last one
+    std::vector<Piece> pieces_;
+};
 
 /// One a thread. Each row is valid until the next call.
 class RowReader {

@@ -8,8 +8,8 @@
 
 #include "base/parallel.hpp"
 #include "replay/special_causes.hpp"
-#include "stats/period.hpp"
 #include "stats/robust.hpp"
+#include "stats/step_pattern.hpp"
 
 namespace cep::tool {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/units.hpp"
-#include "comm/comm_document.hpp"
+#include "comm/comm_report.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
 #include "show/html.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/units.hpp"
-#include "compare/compare_document.hpp"
+#include "compare/comparison.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
 #include "show/html.hpp"

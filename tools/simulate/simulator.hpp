@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "simulate/host_clocks.hpp"
 #include "simulate/job.hpp"
 #include "simulate/rank_files.hpp"
 #include "simulate/work.hpp"

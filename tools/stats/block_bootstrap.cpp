@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "stats/period.hpp"
 #include "stats/quantiles.hpp"
 #include "stats/robust.hpp"
+#include "stats/step_pattern.hpp"
 
 namespace cep::tool {
 namespace {

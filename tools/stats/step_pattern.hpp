@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Step pattern: the stride of recorded steps, and the steps that it leaves out.
+// Step pattern: the stride of recorded steps, the steps that it leaves out, and values that are larger at every n-th.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,19 @@ struct MissingSteps {
 
 /// Steps between the first and the last of ascending steps that a stride says should be there.
 [[nodiscard]] MissingSteps find_missing_steps(std::span<const std::int64_t> steps, std::int64_t stride);
+
+/// Values that are larger at every n-th number, and only there.
+struct Period {
+    std::int64_t length = 0;     // n, from 2 on
+    std::int64_t remainder = 0;  // the numbers with this remainder
+    double usual = 0;            // median of the other values
+    double larger = 0;           // median of those
+};
+
+/// The shortest such period in which the median is larger by at least `least_excess`, so clearly that nearly all values
+/// there and hardly any other lie above the middle between the medians. `numbers`: of the values, ascending, not
+/// negative.
+[[nodiscard]] std::optional<Period> find_period(std::span<const std::int64_t> numbers, std::span<const double> values,
+                                                double least_excess);
 
 }  // namespace cep::tool

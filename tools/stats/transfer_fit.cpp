@@ -68,7 +68,31 @@ class Fitter {
         return line;
     }
 
-    void describe(const Line& line, TransferFit& fit) const;
+    void describe(const Line& line, TransferFit& fit) const {
+        const Sums s = sums();
+        const auto count = static_cast<double>(x_.size());
+        double mean_ms = 0;
+        for (const double time_ms : y_) mean_ms += time_ms / count;
+        double residual = 0;
+        double total = 0;
+        double weighted = 0;
+        for (std::size_t i = 0; i < x_.size(); ++i) {
+            const double error_ms = line.intercept + line.slope * x_[i] - y_[i];
+            residual += error_ms * error_ms;
+            total += (y_[i] - mean_ms) * (y_[i] - mean_ms);
+            weighted += weight(i) * error_ms * error_ms;
+        }
+        fit.r_squared = total > 0 ? 1 - residual / total : 0;
+        const double variance = weighted / (count - 2);
+        const double determinant = s.w * s.xx - s.x * s.x;
+        fit.alpha_us = 1e3 * line.intercept;
+        fit.alpha_error_us = 1e3 * std::sqrt(variance * s.xx / determinant);
+        fit.alpha_beta_covariance = -variance * s.x / determinant;
+        if (line.slope <= 0) return;
+        // Bytes in a millisecond are kilobytes in a second.
+        fit.beta_gb_per_s = largest_bytes_ / line.slope / 1e6;
+        fit.beta_error_gb_per_s = *fit.beta_gb_per_s * std::sqrt(variance * s.w / determinant) / line.slope;
+    }
 
   private:
     [[nodiscard]] double weight(std::size_t i) const {
@@ -119,32 +143,6 @@ class Fitter {
     std::vector<double> weights_;
     std::vector<double> fitted_ms_;
 };
-
-void Fitter::describe(const Line& line, TransferFit& fit) const {
-    const Sums s = sums();
-    const auto count = static_cast<double>(x_.size());
-    double mean_ms = 0;
-    for (const double time_ms : y_) mean_ms += time_ms / count;
-    double residual = 0;
-    double total = 0;
-    double weighted = 0;
-    for (std::size_t i = 0; i < x_.size(); ++i) {
-        const double error_ms = line.intercept + line.slope * x_[i] - y_[i];
-        residual += error_ms * error_ms;
-        total += (y_[i] - mean_ms) * (y_[i] - mean_ms);
-        weighted += weight(i) * error_ms * error_ms;
-    }
-    fit.r_squared = total > 0 ? 1 - residual / total : 0;
-    const double variance = weighted / (count - 2);
-    const double determinant = s.w * s.xx - s.x * s.x;
-    fit.alpha_us = 1e3 * line.intercept;
-    fit.alpha_error_us = 1e3 * std::sqrt(variance * s.xx / determinant);
-    fit.alpha_beta_covariance = -variance * s.x / determinant;
-    if (line.slope <= 0) return;
-    // Bytes in a millisecond are kilobytes in a second.
-    fit.beta_gb_per_s = largest_bytes_ / line.slope / 1e6;
-    fit.beta_error_gb_per_s = *fit.beta_gb_per_s * std::sqrt(variance * s.w / determinant) / line.slope;
-}
 
 }  // namespace
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "merge/row_collector.hpp"
+#include "merge/row_sorter.hpp"
 #include "model/clock_shifts.hpp"
 #include "read/coverage.hpp"
 #include "read/filter.hpp"

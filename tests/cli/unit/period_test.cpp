@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stats/period.hpp"
+#include "stats/step_pattern.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/series_order.hpp"
+#include "model/repeats.hpp"
 
 #include <gtest/gtest.h>
 
