@@ -116,18 +116,22 @@ def test_a_large_cause_is_named_where_the_replay_is_not_exact(cep, tmp_path):
     (tmp_path / "longer.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     verdict = cep.summary("longer.jsonl")["verdict"]
     assert not verdict["replay"]["holds"]
-    assert verdict["headline"].startswith("Micro-batches are uneven") and "take up to" in verdict["headline"]
+    assert verdict["headline"].startswith("Micro-batches are uneven") and "take about" in verdict["headline"]
 
 
-def test_a_bound_of_what_a_slow_rank_costs_is_no_less_than_what_the_others_wait_for_it(cep):
+def test_what_a_slow_rank_costs_is_about_what_the_others_wait_for_it(cep):
     """The replay of these uneven steps does not hold, and finds a tenth of it."""
     verdict = cep.summary(TRAININGS / "gloo_lightning.jsonl.zst")["verdict"]
     (group,) = verdict["groups"]
     assert (group["slow_ranks"], group["typical"]["phase"]) == ([1], "forward")
     assert verdict["slowdown_is_bound"] and verdict["job_slowdown"] > 2
+    assert "steps would take about 57 % less time" in verdict["headline"]
 
 
-def test_the_phase_is_named_that_is_longer_on_a_late_rank_though_it_varies_too_much(cep):
+def test_a_rank_that_no_step_contradicts_is_named_though_its_steps_drift(cep):
+    """Forward takes 20 ms more in each of 29 steps: 28 at first and 21 at the end, which is that of few independent steps."""
     verdict = cep.summary(TRAININGS / "gloo_imagenet.jsonl.zst")["verdict"]
-    assert verdict["abstained"] and verdict["late_rank"]["rank"] == 1
-    assert "for rank 1: forward usually takes 25" in verdict["headline"]
+    (group,) = verdict["groups"]
+    assert (group["slow_ranks"], group["typical"]["phase"], group["typical"]["pattern"]) == ([1], "forward", "persistent")
+    assert 0.95 <= group["typical"]["confidence"] < 0.9999
+    assert not any("on any rank" in line for line in verdict["evidence"])

@@ -162,7 +162,7 @@ def test_a_rank_that_is_late_for_no_reason_that_is_seen(cep, tmp_path):
     assert verdict["abstained"] and verdict["late_rank"]["rank"] == 6
     assert verdict["late_rank"]["late_ms"] == pytest.approx(25, abs=1)
     assert verdict["headline"].startswith("The others wait 2")
-    assert "for rank 6, but no phase of it is longer" in verdict["headline"]
+    assert "for rank 6, but no phase of it is clearly longer" in verdict["headline"]
     assert any("time what rank 6 does before its collectives" in line for line in verdict["next"])
 
 
@@ -396,3 +396,15 @@ def test_a_pipeline_whose_run_rows_name_no_stages_has_the_bubble_of_one_that_doe
     said, unsaid = cep.summary("said"), cep.summary("unsaid")
     assert unsaid["efficiency"]["bubble_fraction"] == pytest.approx(said["efficiency"]["bubble_fraction"], rel=1e-6)
     assert_one_bubble(unsaid)
+
+
+def test_noise_that_lasts_as_long_as_the_recording_makes_no_rank_slow(cep, tmp_path):
+    """Half of the pairs have one rank that is the slower one in each step, most of them by far more than its steps vary."""
+    rng = np.random.default_rng(5)
+    for job in range(40):
+        level = rng.standard_normal((2, 12))
+        for step in range(1, 12):
+            level[:, step] = 0.99 * level[:, step - 1] + 0.14 * level[:, step]
+        write_job(tmp_path / str(job), {"forward": 10 * np.exp(0.3 * level)})
+        verdict = cep.summary(str(job))["verdict"]
+        assert not verdict["groups"] and not verdict["stragglers"], verdict["headline"]

@@ -104,8 +104,8 @@ class CauseFinder {
 
     // Pauses are also in work whose rows were lost.
     void bound_pauses(Finding& pauses) const {
-        pauses.is_bound = replay_.hidden > Replay::most_error;
-        if (pauses.is_bound) *pauses.cost_share += replay_.hidden;
+        pauses.is_approximate = replay_.hidden > Replay::most_error;
+        if (pauses.is_approximate) *pauses.cost_share += replay_.hidden;
     }
 
     bool add_stage() {

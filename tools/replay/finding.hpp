@@ -67,7 +67,7 @@ struct Finding {
     double slowdown = 1;                             // of the phase, in slow steps: own time / that of a usual rank,
                                                      // infinite where that does not do it
     double excess_ms = 0;                            // a slow step, median
-    double all_excess_ms = 0;                        // the same, in all phases that are slow
+    double all_excess_ms = 0;                        // a slow step, mean, in all phases that are slow
     double step_fraction = 0;                        // of all steps that are slow; 0: not known
     std::optional<std::int64_t> every_steps{};       // slow steps are so many steps apart
     std::int64_t every_recorded = 0;                 // the same in recorded steps; 0 if they are not evenly spaced
@@ -82,7 +82,7 @@ struct Finding {
     bool keeps_waiting = true;           // the others wait for it, as far as that is known
     bool is_costly = true;               // else it is a note: nobody waits, or what it costs is too little
     std::optional<double> cost_share{};  // of the time of the steps, if nothing else were the matter; none if unknown
-    bool is_bound = false;               // it costs at most that: the replay does not see all waiting for it
+    bool is_approximate = false;         // it costs about that: the replay does not see all waiting for it
     double loss_share = 0;               // of what would be gained if the job were even, its sources evened out in turn
 
     // group: the phase on the fast ones, and on the slow. imbalance: work of a typical stage, and of this. link: a

@@ -6,7 +6,6 @@
 // those of "Understanding Stragglers in Large Model Training Using What-if Analysis" (2025).
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -44,8 +43,6 @@ struct Replay {
 
     /// Where rows of transfers were lost, their other ends are missing as often.
     [[nodiscard]] bool is_matched() const { return matched >= least_matched * row_coverage; }
-    /// What a cost of this share of the steps is at most: a replay that is not exact may miss a part of it.
-    [[nodiscard]] double most_of(double share) const { return holds() ? share : share + std::abs(error); }
 
     bool is_possible = false;
     std::string reason;         // if not, why

@@ -42,8 +42,8 @@ class SlowRankPrices {
         const bool sees_all = sees_waiting(1 - ends_ms[1].back() / all_ms);
         for (std::size_t i = 2; i < ends_ms.size(); ++i) {
             Finding& one = slow_[i - 2];
-            one.is_bound = !sees_all && is_waited_for(one);
-            if (one.is_bound) continue;
+            one.is_approximate = !sees_all && is_waited_for(one);
+            if (one.is_approximate) continue;
             one.cost_share = (ends_ms[i].back() - ends_ms[1].back()) / all_ms;
             one.is_costly = *one.cost_share >= Replay::least_cost;
         }
@@ -118,7 +118,7 @@ class SlowRankPrices {
         const double without_ms =
             steps_.replayer.mean_step_ms(without_those([](const Finding& one) { return one.is_costly; }));
         replay_.saving = 1 - without_ms / job_.as_it_was_ms;
-        if (std::any_of(slow_.begin(), slow_.end(), [](const Finding& one) { return one.is_bound; }))
+        if (std::any_of(slow_.begin(), slow_.end(), [](const Finding& one) { return one.is_approximate; }))
             return std::nullopt;
         describe(all, steps_.places_of(all));
         return all;

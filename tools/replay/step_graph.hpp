@@ -107,7 +107,7 @@ struct StepGraph {
     std::vector<GraphEdge> edges;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;  // rank, node behind its last pieces
     std::vector<std::pair<double, double>> times_ms;  // by entry of `ends`: first begin, NaN if lost; last end
-    bool keeps_delays = false;  // much of it waits for what no row shows
+    bool keeps_delays = false;                        // much of it waits for what no row shows
     double observed_ms = 0;                           // of the step on the median rank, with the gap before it
     std::uint32_t recorded_pieces = 0;
     std::uint32_t lost_pieces = 0;

@@ -105,25 +105,19 @@ std::pair<std::string, std::string> name_cause(const Finding& cause) {
                                 format_duration_ms(*cause.slow_ms), in_phase(cause)),
                     "without that"};
         case FindingKind::jitter:
-            return {"the same work" + in_phase(cause) + " takes longer now and then, on any rank", "without that"};
+            return {"the same work" + in_phase(cause) + " takes longer now and then", "without that"};
         default:
             return {"transfers" + in_phase(cause) + " take longer now and then", "at their usual times"};
     }
 }
 
-/// "22 % less time (130.0 → 101.4 ms)".
-std::string describe_saving(double saved_ms, double step_ms) {
-    return fmt::format("{} less time ({})", format_percent(saved_ms / step_ms),
-                       format_times_ms(step_ms, step_ms - saved_ms));
-}
-
 std::string describe(const Finding& cause, const Verdict& verdict, std::string_view between) {
     auto [what, without] = name_cause(cause);
     if (between == ". ") without = capitalised(without);
-    return fmt::format("{}{}{}, steps would take {}{}", what, between, without,
-                       verdict.replay.holds() && !cause.is_bound ? "" : "up to ",
-                       describe_saving(verdict.saved_ms(verdict.replay.most_of(cause.cost_share.value_or(0))),
-                                       verdict.mean_step_ms.value_or(verdict.replay.observed_ms)));
+    const double step_ms = verdict.mean_step_ms.value_or(verdict.replay.observed_ms);
+    return what + std::string(between) +
+           describe_saving(verdict, without, verdict.replay.holds() && !cause.is_approximate,
+                           verdict.saved_ms(cause.cost_share.value_or(0)) / step_ms);
 }
 
 std::string_view what_to_do(FindingKind kind) {
@@ -155,21 +149,23 @@ std::string_view what_to_do(FindingKind kind) {
     }
 }
 
-/// Why the saving is a bound, or not known. "" if it is exact, or if the error of the replay says why.
+/// Why the saving is not exact, or not known. "" if it is exact, or if the error of the replay says why.
 std::string why_bound(const Verdict& verdict) {
     const Replay& replay = verdict.replay;
     if (verdict.names_ranks() && !verdict.job_slowdown && replay.row_coverage < Replay::least_coverage)
         return fmt::format("what that costs is not known: {} of the rows were lost",
                            format_percent(1 - replay.row_coverage));
-    if (!verdict.slowdown_is_bound) return "";
+    if (!verdict.is_saving_approximate) return "";
     const Finding* const cause = top_cause(verdict);
-    if (cause != nullptr && cause->kind == FindingKind::pauses && cause->is_bound)
-        return "the saving is a bound: pauses may also be in work whose rows were lost";
-    if (!replay.is_possible) return "the saving is a bound, as the steps cannot be replayed: " + replay.reason;
+    if (cause != nullptr && cause->kind == FindingKind::pauses && cause->is_approximate)
+        return "the saving is approximate: pauses may also be in work whose rows were lost";
+    if (!replay.is_possible)
+        return fmt::format("the saving is {}, as the steps cannot be replayed: {}",
+                           verdict.ledger.is_timed ? "approximate" : "a bound", replay.reason);
     if (replay.holds())
-        return "the saving is a bound: ranks wait inside of their work, where no row tells waiting from work";
+        return "the saving is approximate: ranks wait inside of their work, where no row tells waiting from work";
     if (!replay.is_matched())
-        return fmt::format("the saving is a bound: of the communication, {} could be matched between ranks",
+        return fmt::format("the saving is approximate: of the communication, {} could be matched between ranks",
                            format_percent(replay.matched));
     return "";
 }
@@ -220,6 +216,16 @@ std::string label_of(const Finding& cause) {
         default:
             return "slow transfers";
     }
+}
+
+std::string describe_saving(const Verdict& verdict, std::string_view without, bool is_exact, double share) {
+    std::string text = fmt::format("{}, steps would take {}{} less time", without,
+                                   is_exact                  ? ""
+                                   : verdict.ledger.is_timed ? "about "
+                                                             : "up to ",
+                                   format_percent(share));
+    const double step_ms = verdict.mean_step_ms.value_or(verdict.replay.observed_ms);
+    return step_ms > 0 ? text + " (" + format_times_ms(step_ms, step_ms * (1 - share)) + ")" : text;
 }
 
 std::string capitalised(std::string text) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "show/document.hpp"
 #include "verdict/verdict.hpp"
@@ -19,6 +20,12 @@ namespace cep::tool {
 
 /// What a chart calls it: "rank 5 (node1)", "uneven routing".
 [[nodiscard]] std::string label_of(const Finding& cause);
+
+/// "without it, steps would take 22 % less time (130.0 → 101.4 ms)", of a saving of this share of a step. One that is
+/// not exact is about that. Without starts it is at most that: a step took no less than the own work of its longest
+/// rank.
+[[nodiscard]] std::string describe_saving(const Verdict& verdict, std::string_view without, bool is_exact,
+                                          double share);
 
 /// With a capital in front.
 [[nodiscard]] std::string capitalised(std::string text);

@@ -28,7 +28,7 @@ std::string describe_replay(const Replay& replay) {
     if (replay.holds())
         return fmt::format("replayed from its rows, a step takes as long as it did{}",
                            percent < 0.1 ? "" : fmt::format(" to within {:.1f} %", percent));
-    return fmt::format("an upper bound: replayed from its rows, a step takes {:.0f} % {} than it did", percent,
+    return fmt::format("approximate: replayed from its rows, a step takes {:.0f} % {} than it did", percent,
                        replay.error < 0 ? "less" : "more");
 }
 

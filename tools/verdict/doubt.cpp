@@ -52,55 +52,20 @@ bool blame(const Finding& late, Verdict& verdict) {
     return true;
 }
 
-/// "forward usually takes 23.4 ms there and 2.4 ms on the others": the phase by which a late rank exceeds its peers
-/// most, if that is most of what they wait. Its steps vary too much for the search to rule out chance. "" if there is
-/// none.
-std::string describe_longer_phase(const JudgedJob& judged, const Finding& late) {
-    const JobTable& table = judged.table;
-    for (const PeerGroup& role : judged.groups) {
-        std::vector<std::size_t> others = role.ranks;
-        std::vector<std::size_t> late_ones;
-        std::erase_if(others, [&](std::size_t rank) {
-            const bool is_late = table.ranks[rank].rank == late.ranks.front();
-            if (is_late) late_ones.push_back(rank);
-            return is_late;
-        });
-        if (late_ones.empty()) continue;
-        double most_ms = late.excess_ms / 2;
-        std::string text;
-        for (const LocalPhase& phase : table.local) {
-            const std::vector<double> own_by_step_ms = quantiles_over_ranks(phase.own_ms, late_ones, 0.5);
-            if (2 * count_values(own_by_step_ms) < table.steps.size()) continue;
-            const double own_ms = typical_ms(own_by_step_ms);
-            const double peers_ms = typical_ms(quantiles_over_ranks(phase.own_ms, others, 0.5));
-            if (!(own_ms - peers_ms > most_ms)) continue;
-            most_ms = own_ms - peers_ms;
-            text = fmt::format("{} usually takes {} there and {} on the others", phase.name, format_duration_ms(own_ms),
-                               format_duration_ms(peers_ms));
-        }
-        return text;
-    }
-    return {};
-}
-
-void doubt_of_late(const JudgedJob& judged, std::vector<Finding> late, const std::string& waiting, Verdict& verdict) {
+void doubt_of_late(std::vector<Finding> late, const std::string& waiting, Verdict& verdict) {
     if (const std::vector<std::int64_t> together = late_together(late); together.size() > 1)
         return verdict.abstain(
             fmt::format("the others wait {} a step for ranks {}, which come late together, though no "
-                        "phase of them is longer",
+                        "phase of them is clearly longer",
                         waiting, format_ranges(together, 4)),
             "compare the links between these ranks with those of others, and time what they do "
             "before their collectives");
     if (blame(late.front(), verdict)) return;
     const std::int64_t rank = late.front().ranks.front();
-    const std::string longer = describe_longer_phase(judged, late.front());
     verdict.findings.push_back(std::move(late.front()));
-    if (!longer.empty())
-        return verdict.abstain(fmt::format("the others wait {} a step for rank {}: {}, but varies too much to be sure",
-                                           waiting, rank, longer),
-                               "record more steps");
     verdict.abstain(
-        fmt::format("the others wait {} a step for rank {}, but no phase of it is longer than on them", waiting, rank),
+        fmt::format("the others wait {} a step for rank {}, but no phase of it is clearly longer than on them", waiting,
+                    rank),
         fmt::format("time what rank {} does before its collectives, with phases around it", rank));
 }
 
@@ -111,7 +76,7 @@ void doubt_of_waiting(const JudgedJob& judged, Verdict& verdict) {
     const std::string waiting = format_duration_ms(wait_ms);
     std::vector<Finding> late = find_late(judged.table, judged.groups);
     std::erase_if(late, [&](const Finding& one) { return one.excess_ms * one.step_fraction < wait_ms / 2; });
-    if (!late.empty()) return doubt_of_late(judged, std::move(late), waiting, verdict);
+    if (!late.empty()) return doubt_of_late(std::move(late), waiting, verdict);
     if (judged.groups.size() != 1) return;
     if (!judged.waits_inside && waits_more_than_work_explains(judged))
         return verdict.abstain(

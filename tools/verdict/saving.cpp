@@ -57,8 +57,8 @@ void set_saving_ms(const JudgedJob& judged, double saved_ms, Verdict& verdict) {
 }
 
 void set_share(const JudgedJob& judged, double share, Verdict& verdict) {
-    set_saving_ms(judged, verdict.saved_ms(verdict.replay.most_of(share)), verdict);
-    verdict.slowdown_is_bound = !verdict.replay.holds();
+    set_saving_ms(judged, verdict.saved_ms(share), verdict);
+    verdict.is_saving_approximate = !verdict.replay.holds();
 }
 
 // Without starts nobody knows what ran beside what, nor what stages and experts do not wait for: a job
@@ -82,7 +82,7 @@ void set_bound(const JudgedJob& judged, Verdict& verdict) {
     const double lost_ms = sum_ms(costs_ms(judged.table, verdict, [](const Finding& one) { return one.is_costly; }));
     const double saved_ms = lost_ms / static_cast<double>(count_values(judged.table.median_step_ms));
     set_saving_ms(judged, std::min(saved_ms, most_saving * step_ms) * *verdict.mean_step_ms / step_ms, verdict);
-    verdict.slowdown_is_bound = true;
+    verdict.is_saving_approximate = true;
     if (!is_timed) verdict.mean_step_ms.reset();
 }
 
@@ -100,9 +100,9 @@ void set_saving(const JudgedJob& judged, Verdict& verdict) {
     if (!judged.table.has_comm) return;
     verdict.mean_step_ms = verdict.ledger.steady.step_ms;
     if (!verdict.names_ranks()) return set_saving_ms(judged, 0, verdict);
-    const bool is_bound =
-        std::any_of(verdict.findings.begin(), verdict.findings.end(), [](const Finding& one) { return one.is_bound; });
-    if (is_usable && !is_bound) return set_share(judged, verdict.replay.saving, verdict);
+    const bool is_approximate = std::any_of(verdict.findings.begin(), verdict.findings.end(),
+                                            [](const Finding& one) { return one.is_approximate; });
+    if (is_usable && !is_approximate) return set_share(judged, verdict.replay.saving, verdict);
     set_bound(judged, verdict);
 }
 
@@ -113,7 +113,7 @@ void settle(const JudgedJob& judged, Verdict& verdict) {
     if (verdict.abstained && !settles) return;
     const bool is_of_ranks = cause->kind == FindingKind::ranks || cause->kind == FindingKind::host;
     if (!is_of_ranks || !verdict.names_ranks()) set_share(judged, cause->cost_share.value_or(0), verdict);
-    verdict.slowdown_is_bound |= cause->is_bound;
+    verdict.is_saving_approximate |= cause->is_approximate;
     verdict.abstained = false;
     verdict.reason.clear();
     verdict.to_do.clear();

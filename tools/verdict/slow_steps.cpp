@@ -105,10 +105,22 @@ class SlowStepSearch {
         const double ranges = std::max(1.0, places * places / 2);
         chance_ = std::min(1.0, scale_.tests * ranges * student_tail(excess_ms / error_ms, freedom));
         halfway_ms_ = excess_ms / 2;
+        if (is_unanimous(excess_ms)) most_chance_ = StragglerRules::false_alarms_of_all;
         const std::size_t windows = deviation_.usual_peers().size() * (excess_ms_.size() / range.length());
-        return chance_ <= StragglerRules::false_alarms &&
+        return chance_ <= most_chance_ &&
                excess_ms >= spread_multiple(windows) * deviation_.spread_ms(range.length()) &&
                !is_usual_burst(range, ranges);
+    }
+
+    // Where steps are alike for as long as noise may last, a few of them do not tell a level from noise. But noise does
+    // not make a phase several times as long in each step, and never less than half of that.
+    [[nodiscard]] bool is_unanimous(double excess_ms) const {
+        std::vector<double> usual_ms;
+        for (std::size_t step = 0; step < excess_ms_.size(); ++step) {
+            if (excess_ms_[step] <= halfway_ms_) return false;
+            usual_ms.push_back(deviation_.usual_ms(step));
+        }
+        return excess_ms >= (StragglerRules::many_times - 1) * median_of(std::move(usual_ms));
     }
 
     /// Whether usual ranks have such steps as well, and as many as in this range by chance.
@@ -117,7 +129,7 @@ class SlowStepSearch {
         if (beyond.count_of_others(peer_) == 0) return false;
         const double chance = beyond.chance_of(peer_, count_slow(range), static_cast<double>(range.length()));
         chance_ = std::max(chance_, std::min(1.0, scale_.tests * ranges * chance));
-        return chance_ > StragglerRules::false_alarms;
+        return chance_ > most_chance_;
     }
 
     // The median of a range in which only some steps are slow lies between the two kinds.
@@ -222,6 +234,7 @@ class SlowStepSearch {
             slow_ms.push_back(excess_ms_[step]);
             if (deviation_.usual_ms(step) > 0) ratios.push_back(1 + excess_ms_[step] / deviation_.usual_ms(step));
         }
+        straggler.all_excess_ms = slow_ms.empty() ? 0 : mean_of(slow_ms);
         straggler.excess_ms = slow_ms.empty() ? 0 : median_of(std::move(slow_ms));
         constexpr double over_nothing = std::numeric_limits<double>::infinity();
         straggler.slowdown = ratios.empty() ? over_nothing : median_of(std::move(ratios));
@@ -254,6 +267,7 @@ class SlowStepSearch {
     const double noise_ms_;
     double halfway_ms_ = 0;
     double chance_ = 1;
+    double most_chance_ = StragglerRules::false_alarms;
 };
 
 }  // namespace

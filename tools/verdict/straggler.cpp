@@ -39,7 +39,6 @@ std::vector<Straggler> search_steps(const Search& search, const Deviation& devia
         if (!straggler) continue;
         straggler->place = deviation.ranks()[peer];
         straggler->phase = search.phase->name;
-        straggler->all_excess_ms = straggler->excess_ms;
         straggler->phase_kind = search.phase->kind;
         found.push_back(std::move(*straggler));
     }
@@ -204,7 +203,7 @@ class Finder {
 
     static void add_phase(const Straggler& other, Straggler& one) {
         one.also.push_back(other.phase);
-        one.all_excess_ms += weight_of(other) / one.step_fraction;
+        one.all_excess_ms += other.all_excess_ms * other.step_fraction / one.step_fraction;
     }
 
     // A slow GPU is slow in all that it computes: the phase that costs most stands for all.

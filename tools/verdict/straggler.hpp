@@ -22,9 +22,12 @@ struct StragglerRules {
     static constexpr double noise_multiple = 4.5;      // of the robust standard deviations over steps and over ranks
     static constexpr double spread_chance = 1e-4;      // of so many spreads over ranks, by Student's distribution
     static constexpr double false_alarms = 1e-4;       // a job: chance that noise makes any rank look like a straggler
-    static constexpr double nearly_all = 0.85;         // of steps
-    static constexpr double hardly_any = 0.08;         // of steps
-    static constexpr double least_cost = 0.01;         // of the time of all steps: what costs less is a note
+    static constexpr double false_alarms_of_all =
+        0.05;  // the same, if no step contradicts it, and it takes many times as long
+    static constexpr double many_times = 4;
+    static constexpr double nearly_all = 0.85;    // of steps
+    static constexpr double hardly_any = 0.08;    // of steps
+    static constexpr double least_cost = 0.01;    // of the time of all steps: what costs less is a note
     static constexpr double least_margin = 0.15;  // of the excess, by which the others wait longer than the straggler
     static constexpr double uncovered_margin = 0.5;  // the same of time in no phase, which may be waiting itself
     static constexpr double late = 0.05;             // of a step: shorter waiting needs no name

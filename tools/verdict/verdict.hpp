@@ -53,7 +53,7 @@ struct Verdict {
     std::vector<ChangeFact> changes;
     EventFacts events;
     std::optional<double> job_slowdown;    // time of the steps / what it would be without what the headline names
-    bool slowdown_is_bound = false;        // it is at most that
+    bool is_saving_approximate = false;    // it is about that; without starts at most that
     std::optional<double> gpu_hours_lost;  // in the window, unrecorded steps being like recorded ones
     Efficiency efficiency;
     bool abstained = false;           // from naming stragglers, or saying that there are none

@@ -200,12 +200,8 @@ class Sentences {
     /// ". Without it, steps would take 22 % less time (130.0 → 101.4 ms)".
     [[nodiscard]] std::string describe_saving(std::string_view without) const {
         if (!verdict_.job_slowdown || !(*verdict_.job_slowdown > 1.0005)) return "";
-        std::string text =
-            fmt::format(". Without {}, steps would take {}{} less time", without,
-                        verdict_.slowdown_is_bound ? "up to " : "", format_percent(1 - 1 / *verdict_.job_slowdown));
-        if (!verdict_.mean_step_ms) return text;
-        const double step_ms = *verdict_.mean_step_ms;
-        return text + " (" + format_times_ms(step_ms, step_ms / *verdict_.job_slowdown) + ")";
+        return ". " + tool::describe_saving(verdict_, fmt::format("Without {}", without),
+                                            !verdict_.is_saving_approximate, 1 - 1 / *verdict_.job_slowdown);
     }
 
     [[nodiscard]] const ChangeFact* worst_change() const {
