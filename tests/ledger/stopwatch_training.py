@@ -85,7 +85,8 @@ def train(rank, directory, world_size, stride):
 
 def main():
     directory, world_size, stride = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    processes.spawn(train, (directory, world_size, stride), nprocs=world_size)
+    # Forked, so that PyTorch is imported once.
+    processes.start_processes(train, (directory, world_size, stride), nprocs=world_size, start_method="fork")
 
 
 if __name__ == "__main__":
