@@ -38,7 +38,22 @@ def test_of_many_steps_a_random_part_is_judged_and_sums_are_of_all(cep, tmp_path
     assert replay["steps"] < replay["all_steps"] == steps
     text = cep("summarize", "job").stdout.decode()
     assert "the verdict is from 131,072 of the 140,000 steps, chosen by a hash of their number" in text
-    assert f"the replay is of {replay['steps']:,} steps, chosen by a hash of their number" in text
+    assert f"what causes cost is from {replay['steps']:,} of the steps, of all lengths" in text
+
+
+@pytest.mark.parametrize(("share", "excess_ms"), [(0.002, 200), (0.1, 5)], ids=["rare and long", "frequent and short"])
+def test_of_a_large_job_some_steps_are_priced_as_if_all_were(cep, tmp_path, share, excess_ms):
+    ranks, steps = 8, 20_000
+    random = np.random.default_rng(3)
+    own = {"forward": 10 * (1 + 0.01 * random.standard_normal((ranks, steps)))}
+    without_ms = own["forward"].max(axis=0).mean()
+    own["forward"][5] += excess_ms * (random.random(steps) < share)
+    step_ms = write_job(tmp_path / "job", own).mean() + 0.1
+    verdict = cep.summary("job")["verdict"]
+    assert verdict["replay"]["steps"] < verdict["replay"]["all_steps"] == steps
+    assert verdict["replay"]["observed_ms"] == pytest.approx(step_ms, rel=0.002)
+    saved_ms = own["forward"].max(axis=0).mean() - without_ms
+    assert 1 - 1 / verdict["job_slowdown"] == pytest.approx(saved_ms / step_ms, abs=0.002)
 
 
 def test_what_is_between_steps_counts_where_some_steps_are_replayed(cep, tmp_path):

@@ -285,7 +285,7 @@ class Pricer {
                 const bool is_repeated = phase.is_comm() ? !transfers_.is_data_parallel(phase.name) &&
                                                                operation_of_name(phase.name) != Operation::send_recv
                                                          : grows_with_samples(phase);
-                if (is_repeated) of_rank[graph.ranks[node]] += static_cast<double>(graph.own_ms[node]);
+                if (is_repeated) of_rank[graph.ranks[node]] += graph.weight * static_cast<double>(graph.own_ms[node]);
             }
         return *std::max_element(of_rank.begin(), of_rank.end()) /
                static_cast<double>(std::max<std::size_t>(1, replay_.graphs().size()));
@@ -375,7 +375,8 @@ class Pricer {
         double sum_ms = 0;
         for (const StepGraph& graph : replay_.graphs())
             for (std::size_t node = 0; node < graph.size(); ++node)
-                if (is_backward(phase_of(graph.keys[node]))) sum_ms += static_cast<double>(graph.own_ms[node]);
+                if (is_backward(phase_of(graph.keys[node])))
+                    sum_ms += graph.weight * static_cast<double>(graph.own_ms[node]);
         return sum_ms / static_cast<double>(replay_.graphs().size() * replay_.rows().ranks().size());
     }
 

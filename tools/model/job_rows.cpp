@@ -133,6 +133,32 @@ void JobRows::add_phase(SpansOfRank& rank, const PhaseSeries& phase, std::string
     if (name != step_name) count_ += phase.samples.size();
 }
 
+std::vector<double> JobRows::step_lengths_ms() const {
+    std::vector<double> sums_ms(steps_.size());
+    std::vector<double> counts(steps_.size());
+    std::vector<std::int64_t> ends_ns;
+    for (const SpansOfRank& rank : spans_) {
+        ends_ns.assign(steps_.size(), Sample::no_start);
+        std::int64_t before_ns = std::numeric_limits<std::int64_t>::max();
+        rank.spans.for_each_phase(std::nullopt, 0, [&](std::uint32_t, PhaseWalk walk) {
+            for (std::uint32_t step = 0; step < ends_ns.size(); ++step)
+                for (walk.advance_to_step(step); walk.is_in_step(step); walk.advance())
+                    if (walk.sample().has_start()) {
+                        before_ns = std::min(before_ns, walk.sample().start_ns);
+                        ends_ns[step] = std::max(ends_ns[step], walk.sample().interval().end_ns);
+                    }
+        });
+        for (std::size_t step = 0; step < ends_ns.size(); ++step) {
+            if (ends_ns[step] == Sample::no_start) continue;
+            sums_ms[step] += static_cast<double>(ends_ns[step] - before_ns) / ns_per_row_ms;
+            ++counts[step];
+            before_ns = ends_ns[step];
+        }
+    }
+    for (std::size_t step = 0; step < counts.size(); ++step) sums_ms[step] /= std::max(1.0, counts[step]);
+    return sums_ms;
+}
+
 StepReader::StepReader(const JobRows& rows, std::uint32_t first_step) : rows_(rows) {
     for (const JobRows::SpansOfRank& rank : rows.spans_) {
         std::vector<NamedWalk>& walks = walks_.emplace_back();

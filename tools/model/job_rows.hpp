@@ -87,6 +87,8 @@ class JobRows {
     [[nodiscard]] const std::vector<std::uint32_t>& common_steps() const { return common_steps_; }
     [[nodiscard]] const std::vector<NamedPhase>& names() const { return names_; }
     [[nodiscard]] std::uint64_t count() const { return count_; }
+    /// By step: from the end of the step before to its own, the mean over ranks; 0 where there are no rows.
+    [[nodiscard]] std::vector<double> step_lengths_ms() const;
     using NumberOf = std::function<std::uint32_t(const TimedRow&, std::uint32_t rank)>;
     /// Gives each span of a collective another number, in the job itself.
     void renumber(const NumberOf& number_of) const;

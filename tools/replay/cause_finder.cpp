@@ -79,6 +79,7 @@ class CauseFinder {
             for (std::size_t node = 0; node < graph.size(); ++node)
                 if (const std::uint32_t key = graph.keys[node]; steps_.is_comm(key))
                     excess_ms[model_.keys[key].name] +=
+                        graph.weight *
                         static_cast<double>(std::max(0.0F, graph.own_ms[node] - steps_.typical.of_all(key)));
         cause->phase = steps_.largest_phase(excess_ms);
     }
@@ -117,8 +118,8 @@ class CauseFinder {
         std::vector<PhaseSums> by_phase(roles.count(), steps_.no_sums());
         steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
             const NodeKey& key = model_.keys[graph.keys[node]];
-            const auto over_ms =
-                static_cast<double>(job_.role_medians_ms[graph.keys[node]] - job_.even_ms[graph.keys[node]]);
+            const double over_ms = graph.weight * static_cast<double>(job_.role_medians_ms[graph.keys[node]] -
+                                                                      job_.even_ms[graph.keys[node]]);
             excess_ms[key.role] += over_ms / static_cast<double>(roles.members[key.role].size());
             by_phase[key.role][key.name] += over_ms;
         });

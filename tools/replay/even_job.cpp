@@ -101,7 +101,7 @@ class EvenJobFinder {
         excess_ms_.assign(steps_.ranks(), 0);
         steps_.for_each_work([this](const StepGraph& graph, std::size_t node) {
             const float over_ms = graph.own_ms[node] - steps_.typical.of_all(graph.keys[node]);
-            excess_ms_[graph.ranks[node]] += static_cast<double>(std::max(0.0F, over_ms));
+            excess_ms_[graph.ranks[node]] += graph.weight * static_cast<double>(std::max(0.0F, over_ms));
         });
     }
 

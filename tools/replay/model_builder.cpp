@@ -8,7 +8,7 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t sampled_rows = 400'000;
+constexpr std::size_t sampled_rows = 100'000;
 
 // Ranks of a role take turns, so that few steps show many of them.
 std::vector<RoleSample> sample_roles(std::vector<StepRows>& steps, const JobModel& model) {

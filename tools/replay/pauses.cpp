@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "base/hash.hpp"
 #include "replay/special_causes.hpp"
@@ -67,20 +66,20 @@ std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
         return limits[graph.keys[node]].pause_ms(graph.own_ms[node]);
     };
     std::vector<double> by_rank(steps.ranks());
-    std::map<std::uint32_t, std::set<std::uint32_t>> steps_of;  // by rank
+    std::map<std::uint32_t, std::map<std::uint32_t, double>> steps_of;  // by rank
     std::vector<double> pauses_ms;
     steps.for_each_work([&](const StepGraph& graph, std::size_t node) {
         const auto ms = static_cast<double>(pause_ms(graph, node));
         if (!(ms > 0)) return;
-        by_rank[graph.ranks[node]] += ms;
-        steps_of[graph.ranks[node]].insert(graph.step);
+        by_rank[graph.ranks[node]] += graph.weight * ms;
+        steps_of[graph.ranks[node]].emplace(graph.step, graph.weight);
         pauses_ms.push_back(ms);
     });
     if (pauses_ms.size() < least_pauses) return std::nullopt;
     const auto largest = std::max_element(by_rank.begin(), by_rank.end());
     const auto most = static_cast<std::uint32_t>(largest - by_rank.begin());
     const double most_ms = *largest;
-    const double all_ms = std::accumulate(pauses_ms.begin(), pauses_ms.end(), 0.0);
+    const double all_ms = std::accumulate(by_rank.begin(), by_rank.end(), 0.0);
     const bool is_one_rank = most_ms > nearly_all * all_ms && are_too_many(steps_of[most].size(), steps.ranks());
     if (most_ms > most_of_one_rank * all_ms && !is_one_rank) return std::nullopt;
     Finding cause{.kind = is_one_rank ? FindingKind::ranks : FindingKind::pauses};
@@ -88,13 +87,14 @@ std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
     cause.slow_ms = median_of(pauses_ms);
     cause.usual_ms = 0;
     if (is_one_rank) cause.hosts = {steps.model.rows->hosts()[steps.model.rows->ranks()[most].host]};
-    std::set<std::uint32_t> with_pauses;
+    std::map<std::uint32_t, double> with_pauses;
     for (auto& [rank, of_rank] : steps_of) {
         if (is_one_rank && rank != most) continue;
         cause.ranks.push_back(steps.model.rows->ranks()[rank].rank);
         with_pauses.merge(of_rank);
     }
-    cause.step_fraction = static_cast<double>(with_pauses.size()) / static_cast<double>(steps.graphs.size());
+    for (const auto& [step, weight] : with_pauses) cause.step_fraction += weight;
+    cause.step_fraction /= static_cast<double>(steps.graphs.size());
     return SpecialCause{std::move(cause), with_work([pause_ms](const StepGraph& graph, std::size_t node) {
                             return graph.own_ms[node] - pause_ms(graph, node);
                         })};

@@ -9,6 +9,7 @@
 
 #include "replay/cause_finder.hpp"
 #include "replay/job_replay.hpp"
+#include "replay/priced_steps.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -16,34 +17,21 @@ namespace {
 
 constexpr double nearly_all_rows = 0.99;
 
-/// The steps that are replayed: all, or as many as there is room for.
-std::vector<std::uint32_t> chosen_steps(const JobRows& rows) {
-    constexpr std::uint64_t most_rows = 2'000'000;  // each takes some 50 bytes in a graph
-    constexpr std::uint64_t most_steps = 50'000;
-    constexpr std::size_t few_steps = 500;  // of fewer, the mean says too little
-    std::vector<std::uint32_t> steps = rows.common_steps();
-    const std::uint64_t parts = std::max(rows.count() / most_rows, rows.steps().size() / most_steps) + 1;
-    leave_some(steps, std::max(few_steps, (steps.size() + parts - 1) / parts),
-               [&](std::uint32_t step) { return rows.steps()[step]; });
-    return steps;
-}
-
-// What a rank does between its rows of one step and of the next delays that step. Of some steps only, the last one
-// that is known stands for those that are not.
-void add_gaps(const JobRows& rows, bool are_some, std::vector<StepGraph>& graphs) {
-    std::vector<double> ended_ms(rows.ranks().size(), NAN);
+// What a rank does between its rows of one step and of the next delays that step.
+void add_gaps(const JobRows& rows, std::vector<StepGraph>& graphs) {
+    std::vector<double> ended_ms(rows.ranks().size(), NAN);  // the step before
     std::vector<float> gaps_ms(ended_ms.size());
     std::int64_t last_step = std::numeric_limits<std::int64_t>::min();
     for (StepGraph& graph : graphs) {
         const std::int64_t step = rows.steps()[graph.step];
+        if (step - 1 != last_step) std::fill(ended_ms.begin(), ended_ms.end(), NAN);
         std::vector<double> all_ms;
         for (std::size_t i = 0; i < graph.ends.size(); ++i) {
+            const auto& [first_ms, last_ms] = graph.times_ms[i];
             const std::uint32_t rank = graph.ends[i].first;
-            const bool follows = step - 1 == last_step;
-            const double gap_ms = follows ? graph.times_ms[i].first - ended_ms[rank] : 0;
-            if (follows || !are_some) gaps_ms[rank] = static_cast<float>(std::fmax(0.0, gap_ms));
-            all_ms.push_back(gaps_ms[rank] + graph.times_ms[i].second - graph.times_ms[i].first);
-            ended_ms[rank] = graph.times_ms[i].second;
+            gaps_ms[rank] = static_cast<float>(std::fmax(0.0, first_ms - ended_ms[rank]));
+            all_ms.push_back(gaps_ms[rank] + last_ms - first_ms);
+            ended_ms[rank] = last_ms;
         }
         std::erase_if(all_ms, is_missing);
         if (!all_ms.empty()) graph.observed_ms = median_of(all_ms);
@@ -54,13 +42,27 @@ void add_gaps(const JobRows& rows, bool are_some, std::vector<StepGraph>& graphs
     }
 }
 
-// Rows are read step by step, and are there no longer than their graph takes.
-std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::uint32_t>& steps, const JobModel& model,
+/// And of the steps before them only when they ended. Rows are read step by step, and are there no longer than their
+/// graph takes.
+std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<PricedStep>& priced, const JobModel& model,
                                     std::size_t threads) {
+    std::vector<std::uint32_t> steps;
+    for (const PricedStep& one : priced) {
+        if (one.step > 0 && (steps.empty() || steps.back() + 1 < one.step)) steps.push_back(one.step - 1);
+        steps.push_back(one.step);
+    }
     std::vector<StepGraph> graphs(steps.size());
-    read_each(rows, steps, threads, [&](std::size_t i, StepRows& step) { graphs[i] = build_step_graph(step, model); });
-    std::erase_if(graphs, [](const StepGraph& graph) { return graph.ends.empty(); });
-    add_gaps(rows, steps.size() < rows.common_steps().size(), graphs);
+    read_each(rows, steps, threads, [&](std::size_t i, StepRows& step) {
+        const auto found = std::lower_bound(priced.begin(), priced.end(), step.step,
+                                            [](const PricedStep& one, std::uint32_t of) { return one.step < of; });
+        const bool is_priced = found != priced.end() && found->step == step.step;
+        graphs[i] = is_priced ? build_step_graph(step, model) : read_step_ends(step, model);
+        if (!is_priced) return;
+        graphs[i].weight = found->weight;
+        graphs[i].is_long = found->is_long;
+    });
+    add_gaps(rows, graphs);
+    std::erase_if(graphs, [](const StepGraph& graph) { return graph.size() == 0; });
     return graphs;
 }
 
@@ -92,12 +94,9 @@ const Scenario as_it_was = {[](const StepGraph& /*graph*/, std::span<float> /*ow
 
 /// Marks the steps that took much longer than their replay: their delays stay as they were.
 void keep_delays(const Replayer& replayer, std::vector<StepGraph>& graphs) {
-    const std::vector<double> ends_ms = replayer.step_ends_ms(std::span(&as_it_was, 1)).front();
-    double began_ms = 0;
-    for (std::size_t i = 0; i < graphs.size(); ++i) {
-        graphs[i].keeps_delays = ends_ms[i] - began_ms < (1 - Replay::most_error_at_all) * graphs[i].observed_ms;
-        began_ms = ends_ms[i];
-    }
+    const std::vector<double> steps_ms = replayer.steps_ms(std::span(&as_it_was, 1)).front();
+    for (std::size_t i = 0; i < graphs.size(); ++i)
+        graphs[i].keeps_delays = steps_ms[i] < (1 - Replay::most_error_at_all) * graphs[i].observed_ms;
 }
 
 // Chooses the fewest delays with which the replay takes the observed time: a piece may wait for something that no row
@@ -146,11 +145,11 @@ JobReplay::JobReplay(const Job& job, std::size_t threads) : rows_(job) {
     facts_.reason = rows_.reason();
     if (!facts_.reason.empty()) return;
     model_.emplace(build_model(rows_, threads));
-    const std::vector<std::uint32_t> steps = chosen_steps(rows_);
-    graphs_ = build_graphs(rows_, steps, *model_, threads);
-    for (const StepGraph& graph : graphs_) facts_.observed_ms += graph.observed_ms;
+    const std::vector<PricedStep> priced = choose_priced_steps(rows_);
+    graphs_ = build_graphs(rows_, priced, *model_, threads);
+    for (const StepGraph& graph : graphs_) facts_.observed_ms += graph.weight * graph.observed_ms;
     facts_.steps = graphs_.size();
-    facts_.all_steps = steps.size() < rows_.common_steps().size() ? rows_.common_steps().size() : facts_.steps;
+    facts_.all_steps = priced.size() < rows_.common_steps().size() ? rows_.common_steps().size() : facts_.steps;
     facts_.observed_ms /= static_cast<double>(std::max<std::size_t>(1, graphs_.size()));
     if (!(facts_.observed_ms > 0)) {
         facts_.reason = "the steps take no time";

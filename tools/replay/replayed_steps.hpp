@@ -41,7 +41,7 @@ struct ReplayedSteps {
     [[nodiscard]] PhaseSums sum_by_phase(MsOf ms_of) const {
         PhaseSums sums_ms = no_sums();
         for_each_work([&](const StepGraph& graph, std::size_t node) {
-            sums_ms[model.keys[graph.keys[node]].name] += static_cast<double>(ms_of(graph, node));
+            sums_ms[model.keys[graph.keys[node]].name] += graph.weight * static_cast<double>(ms_of(graph, node));
         });
         return sums_ms;
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/hash.hpp"
 #include "base/parallel.hpp"
@@ -31,10 +32,15 @@ Delays usual_delays(std::span<const StepGraph> graphs, const JobModel& model) {
     return delays;
 }
 
+double Replayer::mean_ms(std::span<const double> steps_ms) const {
+    double sum_ms = 0;
+    for (std::size_t i = 0; i < steps_ms.size(); ++i) sum_ms += graphs_[i].weight * steps_ms[i];
+    return sum_ms / static_cast<double>(std::max<std::size_t>(1, steps_ms.size()));
+}
+
 std::vector<double> Replayer::mean_steps_ms(std::span<const Scenario> scenarios) const {
     std::vector<double> means_ms;
-    for (const std::vector<double>& ends_ms : step_ends_ms(scenarios))
-        means_ms.push_back(ends_ms.empty() ? 0 : ends_ms.back() / static_cast<double>(ends_ms.size()));
+    for (const std::vector<double>& of_scenario : steps_ms(scenarios)) means_ms.push_back(mean_ms(of_scenario));
     return means_ms;
 }
 
@@ -42,33 +48,37 @@ double Replayer::mean_step_ms(const Scenario& scenario) const {
     return mean_steps_ms(std::span(&scenario, 1)).front();
 }
 
-std::vector<std::vector<double>> Replayer::step_ends_ms(std::span<const Scenario> scenarios) const {
+std::vector<std::vector<double>> Replayer::steps_ms(std::span<const Scenario> scenarios) const {
     constexpr std::size_t lanes = 8;
-    std::vector<std::vector<double>> means_ms(scenarios.size());
+    std::vector<std::vector<double>> steps_ms(scenarios.size());
     // Smaller batches where threads would have none.
     const std::size_t batch = scenarios.size() > lanes / 2 * threads_ ? lanes : scenarios.size() > threads_ ? 4 : 1;
     const std::size_t batches = (scenarios.size() + batch - 1) / batch;
     for_all(batches, threads_, [&](std::size_t i) {
         const std::size_t count = std::min(batch, scenarios.size() - i * batch);
         const auto some = scenarios.subspan(i * batch, count);
-        const auto means = std::span(means_ms).subspan(i * batch, count);
+        const auto times = std::span(steps_ms).subspan(i * batch, count);
         if (count == 1) {
-            replay<1>(some, means);
+            replay<1>(some, times);
         } else if (count <= lanes / 2) {
-            replay<lanes / 2>(some, means);
+            replay<lanes / 2>(some, times);
         } else {
-            replay<lanes>(some, means);
+            replay<lanes>(some, times);
         }
     });
-    return means_ms;
+    return steps_ms;
 }
 
 template <std::size_t Lanes>
-void Replayer::replay(std::span<const Scenario> scenarios, std::span<std::vector<double>> means_ms) const {
-    std::vector<double> ends_ms(ranks_ * Lanes);  // of ranks, then of nodes
+void Replayer::replay(std::span<const Scenario> scenarios, std::span<std::vector<double>> steps_ms) const {
+    std::vector<double> ends_ms(ranks_ * Lanes);    // of ranks, then of nodes
+    std::vector<double> others_ms(ranks_ * Lanes);  // ends of ranks in long steps, or in the others
+    bool are_long = false;
     std::vector<float> own_ms;
     std::array<std::vector<float>, Lanes> work_ms;
     for (const StepGraph& graph : graphs_) {
+        if (std::exchange(are_long, graph.is_long) != graph.is_long)
+            std::swap_ranges(others_ms.begin(), others_ms.end(), ends_ms.begin());
         own_ms.resize(std::max(own_ms.size(), graph.size() * Lanes));
         for (std::size_t i = 0; i < Lanes; ++i) {
             work_ms[i] = graph.own_ms;
@@ -78,14 +88,15 @@ void Replayer::replay(std::span<const Scenario> scenarios, std::span<std::vector
             for (std::size_t i = 0; i < Lanes; ++i) own_ms[node * Lanes + i] = work_ms[i][node];
         ends_ms.resize(std::max(ends_ms.size(), (ranks_ + graph.size()) * Lanes));
         replay_step<Lanes>(graph, scenarios, own_ms, ends_ms);
+        std::array<double, Lanes> sums_ms{};
         for (const auto& [rank, node] : graph.ends)
-            std::copy_n(ends_ms.begin() + static_cast<std::ptrdiff_t>((ranks_ + node) * Lanes), Lanes,
-                        ends_ms.begin() + static_cast<std::ptrdiff_t>(rank * Lanes));
-        for (std::size_t i = 0; i < scenarios.size(); ++i) {
-            double sum_ms = 0;
-            for (std::size_t rank = 0; rank < ranks_; ++rank) sum_ms += ends_ms[rank * Lanes + i];
-            means_ms[i].push_back(sum_ms / static_cast<double>(ranks_));
-        }
+            for (std::size_t i = 0; i < Lanes; ++i) {
+                double& end_ms = ends_ms[rank * Lanes + i];
+                sums_ms[i] += ends_ms[(ranks_ + node) * Lanes + i] - end_ms;
+                end_ms = ends_ms[(ranks_ + node) * Lanes + i];
+            }
+        for (std::size_t i = 0; i < scenarios.size(); ++i)
+            steps_ms[i].push_back(sums_ms[i] / static_cast<double>(ranks_));
     }
 }
 

@@ -39,16 +39,18 @@ class Replayer {
         delays_ = std::move(delays);
         usual_delays_ = std::move(usual);
     }
-    /// When each step ends in each scenario, by step: the mean over ranks. What a rank loses in one step and makes good
-    /// in the next is no loss.
-    [[nodiscard]] std::vector<std::vector<double>> step_ends_ms(std::span<const Scenario> scenarios) const;
+    /// What each step takes in each scenario, by step: from the mean end over ranks to the next one. What a rank loses
+    /// in one step and makes good in the next is no loss. Long steps follow each other, as do the others.
+    [[nodiscard]] std::vector<std::vector<double>> steps_ms(std::span<const Scenario> scenarios) const;
+    /// Of what steps_ms() says of a scenario.
+    [[nodiscard]] double mean_ms(std::span<const double> steps_ms) const;
     /// Mean time of a step in each scenario.
     [[nodiscard]] std::vector<double> mean_steps_ms(std::span<const Scenario> scenarios) const;
     [[nodiscard]] double mean_step_ms(const Scenario& scenario) const;
 
   private:
     template <std::size_t Lanes>
-    void replay(std::span<const Scenario> scenarios, std::span<std::vector<double>> means_ms) const;
+    void replay(std::span<const Scenario> scenarios, std::span<std::vector<double>> steps_ms) const;
     template <std::size_t Lanes>
     void replay_step(const StepGraph& graph, std::span<const Scenario> scenarios, const std::vector<float>& own_ms,
                      std::vector<double>& ends_ms) const;

@@ -67,10 +67,10 @@ std::optional<SpecialCause> find_routed_work(const ReplayedSteps& steps, const s
         for (std::size_t node = 0; node < graph.size(); ++node) {
             const std::uint32_t key = graph.keys[node];
             if (!is_routed[key]) continue;
-            const auto own_ms = static_cast<double>(graph.own_ms[node]);
-            excess_ms[steps.model.keys[key].name] += std::max(0.0, own_ms - sums.at(key).mean_ms());
-            of_rank_ms[graph.ranks[node]] += own_ms;
-            all_ms += own_ms;
+            const double own_ms = static_cast<double>(graph.own_ms[node]);
+            excess_ms[steps.model.keys[key].name] += graph.weight * std::max(0.0, own_ms - sums.at(key).mean_ms());
+            of_rank_ms[graph.ranks[node]] += graph.weight * own_ms;
+            all_ms += graph.weight * own_ms;
         }
     }
     if (!(all_ms > 0)) return std::nullopt;

@@ -37,22 +37,19 @@ class SlowRankPrices {
         std::vector<Scenario> scenarios = {{[](const StepGraph&, std::span<float>) {}}, without_all_but(nullptr)};
         for (std::size_t i = 0; i < std::min(most_suspects, slow_.size()); ++i)
             scenarios.push_back(without_all_but(&slow_[i]));
-        const std::vector<std::vector<double>> ends_ms = steps_.replayer.step_ends_ms(scenarios);
-        const double all_ms = ends_ms[0].back();
-        const bool sees_all = sees_waiting(1 - ends_ms[1].back() / all_ms);
-        for (std::size_t i = 2; i < ends_ms.size(); ++i) {
+        const std::vector<std::vector<double>> steps_ms = steps_.replayer.steps_ms(scenarios);
+        const auto mean_ms = [&](std::size_t i) { return steps_.replayer.mean_ms(steps_ms[i]); };
+        const double all_ms = mean_ms(0);
+        const bool sees_all = sees_waiting(1 - mean_ms(1) / all_ms);
+        for (std::size_t i = 2; i < steps_ms.size(); ++i) {
             Finding& one = slow_[i - 2];
             one.is_approximate = !sees_all && is_waited_for(one);
             if (one.is_approximate) continue;
-            one.cost_share = (ends_ms[i].back() - ends_ms[1].back()) / all_ms;
+            one.cost_share = (mean_ms(i) - mean_ms(1)) / all_ms;
             one.is_costly = *one.cost_share >= Replay::least_cost;
         }
-        double before_ms = 0;
-        for (std::size_t i = 0; i < steps_.graphs.size(); ++i) {
-            const double until_ms = ends_ms[0][i] - ends_ms[1][i];
-            replay_.costs_ms.emplace_back(model_.rows->steps()[steps_.graphs[i].step], until_ms - before_ms);
-            before_ms = until_ms;
-        }
+        for (std::size_t i = 0; i < steps_.graphs.size(); ++i)
+            replay_.costs_ms.emplace_back(model_.rows->steps()[steps_.graphs[i].step], steps_ms[0][i] - steps_ms[1][i]);
         // What the replay does not need to take as long as was observed is waiting.
         std::erase_if(slow_, [](const Finding& one) { return one.phase == uncovered_name && !one.is_costly; });
         return price_all();
@@ -83,7 +80,7 @@ class SlowRankPrices {
         steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
             if (!is_chosen[graph.ranks[node]]) return;
             const std::uint32_t key = graph.keys[node];
-            const auto over_ms = static_cast<double>(graph.own_ms[node] - steps_.typical.of_role(key));
+            const double over_ms = graph.weight * static_cast<double>(graph.own_ms[node] - steps_.typical.of_role(key));
             all_ms += over_ms;
             if (is_routed[key]) routed_ms += over_ms;
         });

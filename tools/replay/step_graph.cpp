@@ -78,14 +78,17 @@ class NodeOrder {
     std::vector<std::uint32_t> open_;  // by node: what it still waits for
 };
 
+void set_clocks(StepRows& step, const JobModel& model) {
+    if (model.clocks.are_apart) shift_clocks(step, find_clock_offsets_ms(comm_rows(step), *model.rows), *model.rows);
+}
+
 class StepBuilder {
   public:
     StepBuilder(StepRows& step, const JobModel& model) : step_(step), model_(model) {}
 
     StepGraph build() {
         graph_.step = step_.step;
-        if (model_.clocks.are_apart)
-            shift_clocks(step_, find_clock_offsets_ms(comm_rows(step_), *model_.rows), *model_.rows);
+        set_clocks(step_, model_);
         ranks_.reserve(step_.ranks.size());
         for (const RankRows& rank : step_.ranks) add_rank(rank);
         nodes_.reserve(step_.rows.size() + ranks_.size());
@@ -447,6 +450,19 @@ void JobModel::number_keys() {
 
 RankPieces pieces_of(StepRows& step, const RankRows& rank, double tolerance_ms) {
     return cut_into_pieces(std::span(step.rows).subspan(rank.first, rank.last - rank.first), rank, tolerance_ms);
+}
+
+StepGraph read_step_ends(StepRows& step, const JobModel& model) {
+    set_clocks(step, model);
+    StepGraph graph;
+    graph.step = step.step;
+    for (const RankRows& rank : step.ranks) {
+        double end_ms = rank.step_end_ms;
+        for (std::uint32_t row = rank.first; row < rank.last; ++row) end_ms = std::fmax(end_ms, step.rows[row].end_ms);
+        graph.ends.emplace_back(rank.rank, no_index);
+        graph.times_ms.emplace_back(NAN, end_ms);
+    }
+    return graph;
 }
 
 StepGraph build_step_graph(StepRows& step, const JobModel& model) {

@@ -99,6 +99,8 @@ enum class Weight : std::uint8_t { observed, typical, at_most_typical };
 /// Nodes in an order in which each comes behind all that it waits for.
 struct StepGraph {
     std::uint32_t step = 0;
+    double weight = 1;     // see PricedStep
+    bool is_long = false;  // see PricedStep
     std::vector<float> own_ms;
     std::vector<std::uint32_t> keys;
     std::vector<std::uint32_t> ranks;  // of a collective the first
@@ -119,6 +121,9 @@ struct StepGraph {
 
 /// Sorts the rows of the step, and sets its clocks right.
 [[nodiscard]] StepGraph build_step_graph(StepRows& step, const JobModel& model);
+
+/// When each rank ends the step, in a graph of nothing else.
+[[nodiscard]] StepGraph read_step_ends(StepRows& step, const JobModel& model);
 
 /// The pieces of a rank in a step, with its clock set right by shift_clocks() before.
 [[nodiscard]] RankPieces pieces_of(StepRows& step, const RankRows& rank, double tolerance_ms);

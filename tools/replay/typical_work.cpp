@@ -61,15 +61,15 @@ void TypicalWork::find_means(std::span<const StepGraph> graphs) {
     const std::size_t ranks = model_.rows->ranks().size();
     struct Sum {
         double ms = 0;
-        std::uint32_t count = 0;
+        double count = 0;
     };
     std::vector<Sum> of_rank(ranks * classes_);
     for (const StepGraph& graph : graphs)
         for (std::size_t node = 0; node < graph.size(); ++node) {
             if (graph.weights[node] != Weight::observed || model_.keys[graph.keys[node]].is_comm) continue;
             Sum& sum = of_rank[graph.ranks[node] * classes_ + class_of_[graph.keys[node]]];
-            sum.ms += static_cast<double>(graph.own_ms[node]);
-            ++sum.count;
+            sum.ms += graph.weight * static_cast<double>(graph.own_ms[node]);
+            sum.count += graph.weight;
         }
     std::vector<Mean> of_class(classes_);
     std::vector<Mean> of_role(model_.roles.count() * classes_);
@@ -82,7 +82,7 @@ void TypicalWork::find_means(std::span<const StepGraph> graphs) {
     for (std::size_t rank = 0; rank < ranks; ++rank)
         for (std::size_t i = 0; i < classes_; ++i) {
             const Sum& sum = of_rank[rank * classes_ + i];
-            const Mean mean{sum.ms, 0, static_cast<double>(sum.count)};
+            const Mean mean{sum.ms, 0, sum.count};
             of_class[i].add(mean);
             of_role[model_.roles.of_rank[rank] * classes_ + i].add(mean);
         }
@@ -112,8 +112,8 @@ std::vector<double> TypicalWork::count_idle_ranks(std::span<const StepGraph> gra
         for (const auto& [rank, end] : graph.ends) ++ranks[model_.roles.of_rank[rank]];
         for (auto at = doers.begin(); at != doers.end();) {
             const std::uint32_t key = at->first;
-            idle[key] += ranks[model_.keys[key].role];
-            for (; at != doers.end() && at->first == key; ++at) --idle[key];
+            idle[key] += graph.weight * ranks[model_.keys[key].role];
+            for (; at != doers.end() && at->first == key; ++at) idle[key] -= graph.weight;
         }
     }
     return idle;

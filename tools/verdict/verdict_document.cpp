@@ -50,7 +50,7 @@ class Sentences {
                 fmt::format("the verdict is from {} of the {} steps, chosen by a hash of their number",
                             format_count(verdict_.steps_used), format_count(verdict_.all_steps)));
         if (verdict_.replay.is_possible && verdict_.replay.steps < verdict_.replay.all_steps)
-            document_.notes.push_back(fmt::format("the replay is of {} steps, chosen by a hash of their number",
+            document_.notes.push_back(fmt::format("what causes cost is from {} of the steps, of all lengths",
                                                   format_count(verdict_.replay.steps)));
         if (verdict_.folded_phases > 0) document_.notes.push_back(describe_folded_phases(verdict_));
         return std::move(document_);

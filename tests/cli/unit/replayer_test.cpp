@@ -80,6 +80,23 @@ TEST(Replayer, ManyScenariosAtOnceGiveWhatEachGivesAlone) {
     EXPECT_DOUBLE_EQ(alone_ms.back(), 24);
 }
 
+TEST(Replayer, AStepCountsForTheStepsThatItStandsFor) {
+    std::vector<StepGraph> graphs(2, two_ranks_that_meet());
+    graphs[0].weight = 1.5;
+    graphs[1].weight = 0.5;
+    graphs[1].own_ms[2] = 7;
+    EXPECT_DOUBLE_EQ(Replayer(graphs, one_key, 2, 1).mean_step_ms(as_it_was), (1.5 * 16 + 0.5 * 20) / 2);
+}
+
+TEST(Replayer, WhatALongStepLosesDoesNotFallIntoAnOtherOne) {
+    // After its last collective, rank 1 works for 9 ms more in the long step.
+    std::vector<StepGraph> graphs(4, two_ranks_that_meet());
+    graphs[1].is_long = graphs[2].is_long = true;
+    graphs[1].own_ms[4] += 9;
+    const Replayer replayer(graphs, one_key, 2, 1);
+    EXPECT_EQ(replayer.steps_ms(std::span(&as_it_was, 1)).front(), (std::vector<double>{16, 20.5, 20.5, 16}));
+}
+
 TEST(Replayer, CommunicationBesideWorkCostsWhatGoesBeyondIt) {
     // Launched halfway through work of 20 ms; the optimizer waits for both.
     for (const auto& [transfer_ms, step_ms] : {std::pair{5.0F, 21.0}, {10.0F, 21.0}, {15.0F, 26.0}}) {
