@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <system_error>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -65,45 +66,41 @@ struct Number {
         const char* at = read_digits(whole, has_many_digits, digits);
         const auto whole_digits = static_cast<std::size_t>(at - whole);
         if (whole_digits == 0 || (whole_digits > 1 && *whole == '0')) return;
-        std::size_t decimals = 0;
-        if (*at == '.') {
-            is_integer = false;
-            const char* const point = at++;
-            at = read_digits(at, has_many_digits, digits);
-            decimals = static_cast<std::size_t>(at - point - 1);
-            if (decimals == 0) return;
-        }
-        if (*at == 'e' || *at == 'E' || whole_digits + decimals > max_digits || digits > max_exact) {
-            read_large(begin, at, negative, whole_digits, digits);
+        if (*at != '.' && *at != 'e' && *at != 'E') {
+            if (whole_digits > max_digits || digits > INT64_MAX) return;
+            integer = negative ? -static_cast<std::int64_t>(digits) : static_cast<std::int64_t>(digits);
+            decimal = static_cast<double>(integer);
+            end = at;
             return;
         }
-        integer = negative ? -static_cast<std::int64_t>(digits) : static_cast<std::int64_t>(digits);
+        is_integer = false;
+        const char* const point = at;
+        if (*at == '.') at = read_digits(at + 1, has_many_digits, digits);
+        const auto decimals = static_cast<std::size_t>(at - point) - (at > point);
+        if (*point == '.' && decimals == 0) return;
+        if (*at == 'e' || *at == 'E' || whole_digits + decimals > max_digits || digits > max_exact) {
+            std::tie(end, decimal) = read_large(begin, at);
+            return;
+        }
         // Dividend and divisor are exact, so the quotient is rounded once, correctly (Clinger, PLDI 1990).
         decimal = static_cast<double>(static_cast<std::int64_t>(digits)) / powers_of_ten[decimals];
-        if (negative) decimal = is_integer ? static_cast<double>(integer) : -decimal;
+        if (negative) decimal = -decimal;
         end = at;
     }
 
   private:
-    [[gnu::noinline]] void read_large(const char* begin, const char* at, bool negative, std::size_t whole_digits,
-                                      std::uint64_t digits) {
+    /// `at`: behind the last digit, where an exponent may be.
+    [[gnu::noinline]] static std::pair<const char*, double> read_large(const char* begin, const char* at) {
         if (*at == 'e' || *at == 'E') {
-            is_integer = false;
             ++at;
             at += *at == '+' || *at == '-';
             const char* const exponent = at;
             std::uint64_t ignored = 0;
             at = read_digits(at, false, ignored);
-            if (at == exponent) return;
+            if (at == exponent) return {nullptr, 0};
         }
-        if (is_integer) {
-            if (whole_digits > max_digits || digits > INT64_MAX) return;
-            integer = negative ? -static_cast<std::int64_t>(digits) : static_cast<std::int64_t>(digits);
-            decimal = static_cast<double>(integer);
-            end = at;
-        } else if (std::from_chars(begin, at, decimal).ec == std::errc()) {
-            end = at;
-        }
+        double number = 0;
+        return {std::from_chars(begin, at, number).ec == std::errc() ? at : nullptr, number};
     }
 };
 
@@ -220,7 +217,8 @@ void RowTemplate::add_piece(std::size_t begin, std::size_t end, std::string_view
     pieces_.push_back(piece);
 }
 
-bool RowTemplate::is_literal(const Piece& piece, const char* at) const {
+// Inlined as read_number() is: calls for the ten to twelve numbers of a row take an eighth of the time of reading.
+[[gnu::always_inline]] inline bool RowTemplate::is_literal(const Piece& piece, const char* at) const {
     const char* literal = text_.data() + piece.begin;
     const char* const last = literal + piece.size / word_bytes * word_bytes;
     for (; literal != last; literal += word_bytes, at += word_bytes)
@@ -229,7 +227,7 @@ bool RowTemplate::is_literal(const Piece& piece, const char* at) const {
 }
 
 // Where it ends; nullptr if there is no number that the parser would take and store alike.
-const char* RowTemplate::read_number(const Piece& piece, const char* at) {
+[[gnu::always_inline]] inline const char* RowTemplate::read_number(const Piece& piece, const char* at) {
     const Number number(at, piece.has_many_digits);
     if (number.end == nullptr) return nullptr;
     if (piece.integer != nullptr) {
