@@ -30,9 +30,9 @@ std::string bar(double fraction) {
 
 }  // namespace
 
-Progress::Progress(std::uint64_t total_bytes, PartOfWork part, std::string_view done)
+Progress::Progress(std::uint64_t total_bytes, WorkRange range, std::string_view done)
     : total_bytes_(total_bytes),
-      part_(part),
+      range_(range),
       done_(done),
       start_(Clock::now()),
       next_show_(start_ + quiet_time),
@@ -59,8 +59,8 @@ void Progress::show(std::uint64_t done_bytes) {
     const auto done = static_cast<double>(done_bytes);
     std::string text = fmt::format("{} at {}/s", format_bytes(done), format_bytes(seconds > 0 ? done / seconds : 0));
     if (total_bytes_ > 0) {
-        const double of_part = std::min(1.0, done / static_cast<double>(total_bytes_));
-        const double fraction = part_.from + of_part * (part_.to - part_.from);
+        const double of_range = std::min(1.0, done / static_cast<double>(total_bytes_));
+        const double fraction = range_.from + of_range * (range_.to - range_.from);
         const std::string percent = fmt::format("{:3.0f} %", 100 * fraction);
         text = terminal_ ? fmt::format("{} {}  {}", bar(fraction), percent, text)
                          : fmt::format("{} {}, {}", percent, done_, text);

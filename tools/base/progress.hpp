@@ -12,7 +12,7 @@
 namespace cep::tool {
 
 /// Of all that a command does, so that the bar of one that reads its inputs twice does not go back.
-struct PartOfWork {
+struct WorkRange {
     double from = 0;
     double to = 1;
 };
@@ -20,7 +20,7 @@ struct PartOfWork {
 class Progress {
   public:
     /// `total_bytes` 0: not known. `done`: what happens to the bytes, such as "read".
-    explicit Progress(std::uint64_t total_bytes, PartOfWork part = {}, std::string_view done = "read");
+    explicit Progress(std::uint64_t total_bytes, WorkRange range = {}, std::string_view done = "read");
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
     ~Progress();
@@ -35,7 +35,7 @@ class Progress {
     void show(std::uint64_t done_bytes);
 
     const std::uint64_t total_bytes_;
-    const PartOfWork part_;
+    const WorkRange range_;
     const std::string_view done_;
     std::atomic<std::uint64_t> done_bytes_{0};
     std::atomic<std::uint64_t> next_look_bytes_{0};

@@ -22,9 +22,9 @@ void RepeatedRows::take(const Row& row, int run, std::uint64_t line) {
         mix_bits(static_cast<std::uint64_t>(*row.start_ns) + static_cast<std::uint64_t>(*row.rank));
     if ((choice & mask_) != 0) return;
     std::uint64_t hash = choice;
-    for (const std::uint64_t part : {static_cast<std::uint64_t>(*row.step), static_cast<std::uint64_t>(*row.seq),
-                                     static_cast<std::uint64_t>(run), std::hash<std::string_view>{}(row.name)})
-        hash = mix_bits(hash ^ part);
+    for (const std::uint64_t value : {static_cast<std::uint64_t>(*row.step), static_cast<std::uint64_t>(*row.seq),
+                                      static_cast<std::uint64_t>(run), std::hash<std::string_view>{}(row.name)})
+        hash = mix_bits(hash ^ value);
     if (kept_.size() >= most_kept) leave_half();
     if (kept_.insert(hash << choice_bits | (choice & ((1U << choice_bits) - 1))).second) return;
     if (seen_again_++ == 0) line_ = line;

@@ -30,8 +30,8 @@
 
 namespace cep::tool {
 
-/// Looks at a part of the spans that is chosen by a hash of what they are: of a span and its repetition both or
-/// neither. The part is an eighth, and half as large each time that it does not fit.
+/// Looks at a share of the spans that is chosen by a hash of what they are: of a span and its repetition both or
+/// neither. The share is an eighth, and half as large each time that it does not fit.
 class RepeatedRows {
   public:
     /// A span with a start and a `seq`; others may be equal without being the same. `run`: its index in the file.

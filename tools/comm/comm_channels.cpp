@@ -61,7 +61,7 @@ void CommChannels::add_series(std::int64_t rank, const RunSeries& series) {
         group.ranks += group.ranks == 0 || group.last_rank != rank;
         group.last_rank = rank;
     }
-    left_out_.merge(series.beyond_channels);
+    left_out_.merge(series.without_channel);
 }
 
 std::uint32_t CommChannels::channel_of(const std::string& group, const std::string& phase) {

@@ -175,7 +175,7 @@ Table size_table(const CommReport& report) {
 
 Fields<Prediction> prediction_fields(bool says_shards) {
     using P = Prediction;
-    const auto part = [](auto time, double PredictedTime::*which) {
+    const auto figure = [](auto time, double PredictedTime::*which) {
         return [=](const P& one) { return one.*time ? std::optional((*(one.*time)).*which) : std::nullopt; };
     };
     // "1.23 ms (1.10 to 1.50)".
@@ -188,19 +188,20 @@ Fields<Prediction> prediction_fields(bool says_shards) {
     };
     const auto faster = [](const P& one) { return text_or_null(one.faster()); };
     const auto beyond = [](const P& one) { return one.beyond_sizes ? "beyond the measured sizes" : ""; };
-    return {{"bytes", "bytes", "size that the prediction is for, of the whole", &P::bytes, format_bytes},
-            {"shard_bytes", says_shards ? "shard" : "", "the shard of a rank that the prediction is for",
-             &P::shard_bytes, format_bytes},
-            {"ranks", "ranks", "ranks that the prediction is for", &P::world},
-            {"ring_ms", "ring (9 of 10)", "predicted transfer with a ring, and where 9 of 10 are",
-             part(&P::ring, &PredictedTime::ms), range(&P::ring)},
-            {"ring_low_ms", "", "", part(&P::ring, &PredictedTime::low_ms)},
-            {"ring_high_ms", "", "", part(&P::ring, &PredictedTime::high_ms)},
-            {"tree_ms", "tree (9 of 10)", "the same with a tree", part(&P::tree, &PredictedTime::ms), range(&P::tree)},
-            {"tree_low_ms", "", "", part(&P::tree, &PredictedTime::low_ms)},
-            {"tree_high_ms", "", "", part(&P::tree, &PredictedTime::high_ms)},
-            {"faster", "faster", "the algorithm to choose", faster},
-            {"beyond_sizes", "note", "whether the size is outside of the measured ones", &P::beyond_sizes, beyond}};
+    return {
+        {"bytes", "bytes", "size that the prediction is for, of the whole", &P::bytes, format_bytes},
+        {"shard_bytes", says_shards ? "shard" : "", "the shard of a rank that the prediction is for", &P::shard_bytes,
+         format_bytes},
+        {"ranks", "ranks", "ranks that the prediction is for", &P::world},
+        {"ring_ms", "ring (9 of 10)", "predicted transfer with a ring, and where 9 of 10 are",
+         figure(&P::ring, &PredictedTime::ms), range(&P::ring)},
+        {"ring_low_ms", "", "", figure(&P::ring, &PredictedTime::low_ms)},
+        {"ring_high_ms", "", "", figure(&P::ring, &PredictedTime::high_ms)},
+        {"tree_ms", "tree (9 of 10)", "the same with a tree", figure(&P::tree, &PredictedTime::ms), range(&P::tree)},
+        {"tree_low_ms", "", "", figure(&P::tree, &PredictedTime::low_ms)},
+        {"tree_high_ms", "", "", figure(&P::tree, &PredictedTime::high_ms)},
+        {"faster", "faster", "the algorithm to choose", faster},
+        {"beyond_sizes", "note", "whether the size is outside of the measured ones", &P::beyond_sizes, beyond}};
 }
 
 struct PredictionLine {
@@ -236,7 +237,7 @@ std::string check_bandwidth(const CommModel& model) {
             "{}: {} on the bus is {:.0f} % of the link. Either part of the bytes takes a faster link (inside of a "
             "host), or the link does more than was said, or bytes are more than what moves",
             describe_model(model), gigabytes_per_s(bus), 100 * *model.link_efficiency);
-    if (bus > beyond_links_gb_per_s)
+    if (bus > link_limit_gb_per_s)
         return fmt::format("{}: {} on the bus is more than any link does: check what the rows say of bytes and times",
                            describe_model(model), gigabytes_per_s(bus));
     return "";

@@ -115,8 +115,8 @@ std::optional<PredictedTime> predict_time(const CommModel& model, Algorithm algo
     return PredictedTime{ms, std::max(0.0, scatter.low * ms - error_ms), scatter.high * ms + error_ms};
 }
 
-bool is_beyond_links(const SizeReport& size) {
-    return size.bus_gb_per_s.value_or(size.algorithm_gb_per_s.value_or(0)) > beyond_links_gb_per_s;
+bool exceeds_links(const SizeReport& size) {
+    return size.bus_gb_per_s.value_or(size.algorithm_gb_per_s.value_or(0)) > link_limit_gb_per_s;
 }
 
 class ReportMaker {
@@ -306,7 +306,7 @@ class ReportMaker {
         constexpr std::int64_t wide = 16;  // sizes, from the smallest to the largest
         const bool never_grows =
             model.fit && !model.fit->beta_gb_per_s && model.fit->max_bytes / model.fit->min_bytes >= wide;
-        if (!never_grows && std::none_of(model.sizes.begin(), model.sizes.end(), is_beyond_links)) return;
+        if (!never_grows && std::none_of(model.sizes.begin(), model.sizes.end(), exceeds_links)) return;
         model.is_launch = true;
         model.fit.reset();
         model.refused = "its spans are timed on the host and end before the bytes can have moved: they are launches";

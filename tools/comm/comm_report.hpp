@@ -23,7 +23,7 @@ using tool::Operation;
 
 /// No link is as fast: the fastest move 900 GB/s in one direction (NVLink 5), and all-reduces inside of a switch twice
 /// as much.
-inline constexpr double beyond_links_gb_per_s = 2000;
+inline constexpr double link_limit_gb_per_s = 2000;
 
 struct CommOptions {
     bool by_group = false;     // a line for each group; else groups of one kind and size share one
@@ -101,16 +101,16 @@ struct CommModel {
     static constexpr std::size_t max_members = 8;
     /// "dp"; where its groups differ "dp.pp1", or "dp (4 slow)".
     [[nodiscard]] std::string group_label() const;
-    /// By what the fit's parts grow in a ring of so many ranks. Nothing where the operation is not known.
+    /// By what latency and bytes of the fit grow in a ring of so many ranks. Nothing where the operation is not known.
     [[nodiscard]] std::optional<TransferFit::Factors> growth_in_ring(std::uint64_t world) const;
 };
 
 /// What a report does not list, so that its size is bounded.
 struct LeftOut {
-    std::uint64_t models = 0;  // beyond CommReport::max_models
-    std::uint64_t spans = 0;   // of these models, and of channels beyond those that a job keeps
+    std::uint64_t models = 0;  // more than CommReport::max_models
+    std::uint64_t spans = 0;   // of these models, and of channels that a job does not keep
     double total_ms = 0;       // of these spans
-    std::uint64_t sizes = 0;   // of the models that are listed, beyond CommReport::max_sizes
+    std::uint64_t sizes = 0;   // of the models that are listed, more than CommReport::max_sizes
 
     [[nodiscard]] bool any() const { return spans > 0 || sizes > 0; }
 };

@@ -74,7 +74,8 @@ struct CompareCommand {
             return_freed_memory();  // of the other job
             LoadOptions options = job_options.load_options(filter, input, {});
             const auto all = static_cast<double>(paths.size());
-            options.reading.part = {static_cast<double>(jobs.size()) / all, static_cast<double>(jobs.size() + 1) / all};
+            options.reading.range = {static_cast<double>(jobs.size()) / all,
+                                     static_cast<double>(jobs.size() + 1) / all};
             const Job job = load(set, options);
             status = std::max(status, report_status("compare", job.inputs, job.coverage, input.strict));
             const Ledger ledger = find_job_time(job, {{}, input.reading().thread_count()}).ledger;
@@ -92,7 +93,7 @@ struct CompareCommand {
         refuse_input_as_output(set, output.path);
         return_freed_memory();  // of the other job
         LoadOptions options = job_options.load_options(filter, input, run_options);
-        options.reading.part = name == "A" ? PartOfWork{0, 0.5} : PartOfWork{0.5, 1};
+        options.reading.range = name == "A" ? WorkRange{0, 0.5} : WorkRange{0.5, 1};
         const Job loaded = load(set, options);
         compare::JobFacts facts =
             compare::facts_of_job("compare", name, path.empty() ? files_from : path, loaded,

@@ -30,7 +30,7 @@ struct InputOptions {
     void add_to(Arguments& command);
     /// Throws UsageError where no input is named.
     [[nodiscard]] tool::InputSet find() const;
-    [[nodiscard]] tool::ReadOptions reading(tool::PartOfWork part = {}) const { return {threads, {}, part}; }
+    [[nodiscard]] tool::ReadOptions reading(tool::WorkRange range = {}) const { return {threads, {}, range}; }
     /// Whether to write colours to standard output.
     [[nodiscard]] bool colors() const;
 };

@@ -91,7 +91,7 @@ struct ReportCommand {
             compared.empty() ? std::vector<std::string>{} : std::vector<std::string>{compared}, files_from_compared);
         refuse_outputs(set);
         LoadOptions options = job_options.load_options(filter, input, run_options_a);
-        options.reading.part = {0, 0.5};
+        options.reading.range = {0, 0.5};
         const Job before = load(set, options);
         report_inputs("report: A", before.inputs, before.coverage, "--run-a");
         return compare::facts_of_job("report", "A", compared.empty() ? files_from_compared : compared, before,
@@ -121,7 +121,7 @@ struct ReportCommand {
         inputs.max_bytes = static_cast<std::size_t>(max_bytes);
         LoadOptions options = job_options.load_options(filter, input, run_options);
         options.keeps_messages = true;
-        if (compares()) options.reading.part = {0.5, 1};
+        if (compares()) options.reading.range = {0.5, 1};
         const InputSet set = input.find();
         refuse_outputs(set);
         if (compares() && compared == "-" && reads_standard_input(set))

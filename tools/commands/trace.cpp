@@ -30,8 +30,8 @@ using namespace tool;
 
 constexpr std::uint64_t default_max_bytes = 200'000'000;
 // The share of the work that is done when these are.
-constexpr double survey_part = 0.4;
-constexpr double clocks_part = 0.6;
+constexpr double survey_end = 0.4;
+constexpr double clocks_end = 0.6;
 
 struct TraceCommand {
     InputOptions input;
@@ -66,12 +66,12 @@ struct TraceCommand {
     }
 
     [[nodiscard]] std::vector<std::string> not_selected(const Selection& selection) const {
-        std::vector<std::string> parts;
-        if (filter.ranks.empty() && !selection.has_all_ranks()) parts.push_back(describe_ranks_left_out(selection));
+        std::vector<std::string> left_out;
+        if (filter.ranks.empty() && !selection.has_all_ranks()) left_out.push_back(describe_ranks_left_out(selection));
         if (filter.steps.empty() && selection.first_step_of_job < selection.first_step)
-            parts.push_back(fmt::format("steps {} to {}", format_integer(selection.first_step_of_job),
-                                        format_integer(selection.first_step - 1)));
-        return parts;
+            left_out.push_back(fmt::format("steps {} to {}", format_integer(selection.first_step_of_job),
+                                           format_integer(selection.first_step - 1)));
+        return left_out;
     }
 
     // One message.
@@ -79,10 +79,10 @@ struct TraceCommand {
         std::vector<std::string> left_out;
         if (selection) left_out = not_selected(*selection);
         const bool selected = !left_out.empty();
-        const bool is_full = counts.beyond_size > 0;
+        const bool is_full = counts.over_limit > 0;
         if (is_full)
-            left_out.push_back(fmt::format("the last {} of {} rows", format_count(counts.beyond_size),
-                                           format_count(counts.beyond_size + counts.written)));
+            left_out.push_back(fmt::format("the last {} of {} rows", format_count(counts.over_limit),
+                                           format_count(counts.over_limit + counts.written)));
         if (counts.without_start > 0)
             left_out.push_back(format_plural(counts.without_start, "row") + " without start_ns");
         if (counts.without_track > 0)
@@ -105,7 +105,7 @@ struct TraceCommand {
         if (!selects()) return std::nullopt;
         Survey survey;
         read_run(
-            set, input.reading({0, survey_part}), run, [&] { survey = {}; },
+            set, input.reading({0, survey_end}), run, [&] { survey = {}; },
             [&](const InputFile&, std::size_t) { return std::make_unique<FileSurvey>(filters); },
             [&](FileSurvey&& file, FileReport&&) { survey.merge(std::move(file.survey())); });
         has_several_hosts = survey.has_several_hosts();
@@ -115,12 +115,12 @@ struct TraceCommand {
     /// From the communication of all ranks in the steps that are shown.
     [[nodiscard]] ClockShifts find_clocks(const InputSet& set, const TraceFilter& filters) const {
         constexpr std::uint64_t max_samples = 4'000'000;
-        const PartOfWork part{selects() ? survey_part : 0, clocks_part};
+        const WorkRange range{selects() ? survey_end : 0, clocks_end};
         LoadOptions options{filters.shown.of_steps(),
                             run_options.choice(),
                             {AttemptChoice::Mode::all},
                             max_samples,
-                            input.reading(part)};
+                            input.reading(range)};
         options.keeps_messages = options.only_comm = true;
         return {load(set, options), {}};
     }
@@ -141,8 +141,8 @@ struct TraceCommand {
         restart();
         return read_run(
             set,
-            input.reading({clocks.any() ? clocks_part
-                           : selects()  ? survey_part
+            input.reading({clocks.any() ? clocks_end
+                           : selects()  ? survey_end
                                         : 0,
                            1}),
             run, restart,

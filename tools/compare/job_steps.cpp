@@ -17,7 +17,7 @@ using namespace tool;
 
 /// A phase over all ranks.
 struct PhaseOfJob {
-    std::vector<SeriesOfPhase> parts;  // rank by rank
+    std::vector<SeriesOfPhase> series;  // rank by rank
     std::array<std::uint64_t, schema::kind_names.size()> kinds{};
     double total_ms = 0;
 
@@ -34,7 +34,7 @@ Phases find_phases(const std::vector<SeriesOfRank>& all_series) {
         for (const PhaseSeries& phase : of.series->phases) {
             if (phase.samples.empty()) continue;
             PhaseOfJob& of_job = phases[phase.name];
-            of_job.parts.push_back({of.rank, of.series, &phase});
+            of_job.series.push_back({of.rank, of.series, &phase});
             of_job.kinds[static_cast<std::size_t>(phase.kind)] += phase.samples.size();
             of_job.total_ms += totals_of(phase).sum_ms;
         }
@@ -49,11 +49,11 @@ PhaseOfJob fold_phases(Phases& phases, std::size_t kept) {
                      [](auto a, auto b) { return a->second.total_ms > b->second.total_ms; });
     PhaseOfJob folded;
     for (std::size_t i = kept; i < by_time.size(); ++i) {
-        const std::vector<SeriesOfPhase>& parts = by_time[i]->second.parts;
-        folded.parts.insert(folded.parts.end(), parts.begin(), parts.end());
+        const std::vector<SeriesOfPhase>& series = by_time[i]->second.series;
+        folded.series.insert(folded.series.end(), series.begin(), series.end());
         phases.erase(by_time[i]);
     }
-    std::stable_sort(folded.parts.begin(), folded.parts.end(),
+    std::stable_sort(folded.series.begin(), folded.series.end(),
                      [](const SeriesOfPhase& a, const SeriesOfPhase& b) { return a.rank < b.rank; });
     folded.kinds[static_cast<std::size_t>(schema::Kind::other)] = 1;
     return folded;
@@ -81,9 +81,9 @@ class StepCollector {
         sums_ms_.assign(steps_.size(), 0);
         has_it_.assign(steps_.size(), false);
         std::vector<std::int64_t> ranks;
-        for (const SeriesOfPhase& part : of_job.parts) {
-            add(*part.series, *part.phase);
-            if (ranks.empty() || ranks.back() != part.rank) ranks.push_back(part.rank);
+        for (const SeriesOfPhase& of : of_job.series) {
+            add(*of.series, *of.phase);
+            if (ranks.empty() || ranks.back() != of.rank) ranks.push_back(of.rank);
         }
         return finish(std::move(name), of_job.kind(), count_recorded(ranks));
     }

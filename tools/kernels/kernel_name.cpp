@@ -155,13 +155,13 @@ FunctionName FunctionName::parse(std::string_view text) {
 }
 
 std::vector<std::string_view> split_arguments(std::string_view arguments) {
-    std::vector<std::string_view> parts;
+    std::vector<std::string_view> split;
     std::size_t begin = 0;
     const auto take = [&](std::size_t end) {
-        std::string_view part = arguments.substr(begin, end - begin);
-        while (part.starts_with(' ')) part.remove_prefix(1);
-        while (part.ends_with(' ')) part.remove_suffix(1);
-        if (!part.empty()) parts.push_back(part);
+        std::string_view argument = arguments.substr(begin, end - begin);
+        while (argument.starts_with(' ')) argument.remove_prefix(1);
+        while (argument.ends_with(' ')) argument.remove_suffix(1);
+        if (!argument.empty()) split.push_back(argument);
         begin = end + 1;
     };
     for (std::size_t at = 0; at < arguments.size();) {
@@ -173,7 +173,7 @@ std::vector<std::string_view> split_arguments(std::string_view arguments) {
         }
     }
     if (begin < arguments.size()) take(arguments.size());
-    return parts;
+    return split;
 }
 
 std::vector<std::string> split_words(std::string_view identifier) {

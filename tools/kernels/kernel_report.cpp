@@ -57,27 +57,27 @@ void give_ranks(std::vector<RankTrace>& traces) {
 
 // Traces of a rank at different times are one; of those at the same time, the first counts.
 std::vector<RankTrace> join_traces(std::vector<RankTrace> traces, TraceCounts& counts) {
-    std::map<std::int64_t, std::vector<RankTrace>> parts_of;
+    std::map<std::int64_t, std::vector<RankTrace>> windows_of;
     for (RankTrace& trace : traces) {
-        std::vector<RankTrace>& parts = parts_of[trace.rank];
-        const auto same = std::find_if(parts.begin(), parts.end(), [&](const RankTrace& part) {
-            return trace.window_begin_ns < part.window_end_ns && part.window_begin_ns < trace.window_end_ns;
+        std::vector<RankTrace>& windows = windows_of[trace.rank];
+        const auto same = std::find_if(windows.begin(), windows.end(), [&](const RankTrace& window) {
+            return trace.window_begin_ns < window.window_end_ns && window.window_begin_ns < trace.window_end_ns;
         });
-        if (same != parts.end()) {
+        if (same != windows.end()) {
             ++counts.duplicate_traces;
             counts.messages.push_back(fmt::format("{}: left out: rank {} at the same time is also in {}",
                                                   tool::printable(trace.paths.front()), trace.rank,
                                                   tool::printable(same->paths.front())));
         } else {
-            parts.push_back(std::move(trace));
+            windows.push_back(std::move(trace));
         }
     }
     std::vector<RankTrace> ranks;
-    for (auto& [rank, parts] : parts_of) {
-        std::stable_sort(parts.begin(), parts.end(),
+    for (auto& [rank, windows] : windows_of) {
+        std::stable_sort(windows.begin(), windows.end(),
                          [](auto& a, auto& b) { return a.window_begin_ns < b.window_begin_ns; });
-        ranks.push_back(std::move(parts.front()));
-        for (std::size_t i = 1; i < parts.size(); ++i) ranks.back().merge(parts[i]);
+        ranks.push_back(std::move(windows.front()));
+        for (std::size_t i = 1; i < windows.size(); ++i) ranks.back().merge(windows[i]);
     }
     return ranks;
 }

@@ -246,7 +246,7 @@ KernelType classify_transfer(Activity activity, const std::string& name) {
 }  // namespace
 
 bool uses_tensor_cores(std::string_view full_name) {
-    const auto has = [full_name](std::string_view part) { return full_name.find(part) != std::string_view::npos; };
+    const auto has = [full_name](std::string_view word) { return full_name.find(word) != std::string_view::npos; };
     constexpr std::string_view scalar = "simt|ffma|sgemm|dgemm_";
     constexpr std::string_view tensor =
         "tensorop|nvjet|xmma|gmma|hmma|imma|16816|1688|s884|h884|i8816|16832|tensor16x8|cutlass3x|warpspecialized";

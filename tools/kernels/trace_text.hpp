@@ -36,7 +36,7 @@ inline constexpr std::size_t text_padding_bytes = 64;
 /// The text between the quotes; "" for a value that is no string.
 [[nodiscard]] std::string_view inside_quotes(std::string_view value);
 
-/// A part of a trace that is in memory.
+/// The bytes of a trace that are in memory.
 class TraceWindow {
   public:
     // Small enough to stay in a core's cache until its events are processed.

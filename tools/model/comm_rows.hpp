@@ -26,21 +26,21 @@ using CollectiveId = std::uint64_t;
     return collective != 0 ? collective : mix_bits(mix_bits(std::uint64_t{name} << 32 | seq) + rank) | is_alone;
 }
 
-/// Sorts parts of collectives of one step, which have an `id` and a `rank`: by id, then by rank, then by `order_of`.
-template <typename Part, typename OrderOf>
-void sort_by_collective(std::vector<Part>& parts, OrderOf order_of) {
-    std::sort(parts.begin(), parts.end(), [&order_of](const Part& a, const Part& b) {
+/// Sorts members of collectives of one step, which have an `id` and a `rank`: by id, then by rank, then by `order_of`.
+template <typename Member, typename OrderOf>
+void sort_by_collective(std::vector<Member>& members, OrderOf order_of) {
+    std::sort(members.begin(), members.end(), [&order_of](const Member& a, const Member& b) {
         return a.id != b.id ? a.id < b.id : a.rank != b.rank ? a.rank < b.rank : order_of(a) < order_of(b);
     });
 }
 
-/// Calls `use(members)` for each collective of sorted parts.
-template <typename Parts, typename Use>
-void for_each_collective(const Parts& sorted, Use use) {
-    const std::span parts(std::data(sorted), std::size(sorted));
-    for (std::size_t first = 0, last = 0; first < parts.size(); first = last) {
-        while (last < parts.size() && parts[last].id == parts[first].id) ++last;
-        use(parts.subspan(first, last - first));
+/// Calls `use(members)` for each collective of sorted members.
+template <typename Members, typename Use>
+void for_each_collective(const Members& sorted, Use use) {
+    const std::span members(std::data(sorted), std::size(sorted));
+    for (std::size_t first = 0, last = 0; first < members.size(); first = last) {
+        while (last < members.size() && members[last].id == members[first].id) ++last;
+        use(members.subspan(first, last - first));
     }
 }
 

@@ -25,18 +25,18 @@
 namespace cep::tool {
 namespace {
 
-/// Everything but the counts of the inputs. Joined parts hold the same, in order(), whatever was joined first.
-struct JobParts {
+/// Everything but the counts of the inputs. Joined loaded hold the same, in order(), whatever was joined first.
+struct LoadedRows {
     RankSeries ranks;
     StepChoice choice;  // of the steps that have samples
     std::vector<OpenSpan> open_spans;
     std::map<std::string, MarkCount> marks;
     CoverageCollector coverage;
-    std::uint64_t left_out_ranks = 0;  // beyond SampleBudget::max_ranks
+    std::uint64_t left_out_ranks = 0;  // more than SampleBudget::max_ranks
     std::uint64_t left_out_runs = 0;   // of ranks
 
     /// Both of the same choice of steps.
-    void merge(JobParts&& other) {
+    void merge(LoadedRows&& other) {
         ranks.merge(other.ranks);  // those that are new
         for (auto& [rank, all_series] : other.ranks)
             std::move(all_series.begin(), all_series.end(), std::back_inserter(ranks[rank]));
@@ -82,17 +82,17 @@ class FileSeries final : public RowSink {
     }
 
     /// Once, after the last row.
-    [[nodiscard]] JobParts finish() {
+    [[nodiscard]] LoadedRows finish() {
         for (const auto& [rank, of_rank] : ranks_)
             for (const auto& [run, series] : of_rank) spend(series);
-        parts_.choice = meter_.choice();
+        rows_.choice = meter_.choice();
         while (!ranks_.empty()) {  // one by one, so that few series are there twice
             auto of_rank = ranks_.extract(ranks_.begin());
-            parts_.coverage.seen.insert(of_rank.key());
-            for (auto& [run, series] : of_rank.mapped()) parts_.ranks[of_rank.key()].push_back(series.finish());
+            rows_.coverage.seen.insert(of_rank.key());
+            for (auto& [run, series] : of_rank.mapped()) rows_.ranks[of_rank.key()].push_back(series.finish());
         }
-        parts_.open_spans = open_spans_.all();
-        return std::move(parts_);
+        rows_.open_spans = open_spans_.all();
+        return std::move(rows_);
     }
 
   private:
@@ -132,7 +132,7 @@ class FileSeries final : public RowSink {
         if (is_new && options_.filter.accepts_rank(rank)) {
             found->second.left_out = !meter_.budget().admit_rank();
             if (found->second.left_out) {
-                ++parts_.left_out_ranks;
+                ++rows_.left_out_ranks;
             } else {
                 ranks_[rank];
             }
@@ -149,7 +149,7 @@ class FileSeries final : public RowSink {
         if (options_.attempt.mode == Mode::one && state.attempt != options_.attempt.attempt) return;
         SeriesByRun& of_rank = ranks_[rank];
         if (!of_rank.contains(run) && !meter_.budget().admit_run()) {
-            ++parts_.left_out_runs;
+            ++rows_.left_out_runs;
             return;
         }
         // Where all attempts count, the collectives of one are none of another.
@@ -166,7 +166,7 @@ class FileSeries final : public RowSink {
         if (last_state_ == nullptr || last_rank_ != *row.rank) enter_rank(*row.rank);
         RankState& state = *last_state_;
         if (state.left_out || !options_.filter.accepts(row)) return;
-        if (row.type == RowType::run) parts_.coverage.saw_run(*row.run);
+        if (row.type == RowType::run) rows_.coverage.saw_run(*row.run);
         if (state.run != run) enter_run(state, *row.rank, run);
         if (state.series == nullptr) return;
         if (row.type != RowType::run && tracker_.is_settled() && options_.filter.accepts_all()) settled_ = &state;
@@ -196,7 +196,7 @@ class FileSeries final : public RowSink {
     }
 
     void take_mark(const Row& row) {
-        MarkCount& mark = parts_.marks[std::string(row.name)];
+        MarkCount& mark = rows_.marks[std::string(row.name)];
         mark.ranks.insert(*row.rank);
         mark.steps.insert(*row.step);
         ++mark.count;
@@ -211,7 +211,7 @@ class FileSeries final : public RowSink {
     std::int64_t last_rank_ = 0;
     RankState* settled_ = nullptr;  // where all spans of the last rank go until a run row comes; nullptr: it depends
     OpenSpans open_spans_;
-    JobParts parts_;
+    LoadedRows rows_;
 };
 
 using RunAttempt = std::pair<std::string_view, std::int64_t>;  // run id, attempt
@@ -287,29 +287,29 @@ void say_left_out(std::uint64_t count, std::string_view noun, std::uint64_t kept
     if (count > 0) say("cep: {} left out: at most {} are kept\n", format_plural(count, noun), format_count(kept));
 }
 
-/// All that the inputs hold. The parts are in their order().
-JobParts read_parts(const InputSet& inputs, const LoadOptions& options, RunSelection& selection, InputCounts& counts) {
+/// All that the inputs hold. The loaded are in their order().
+LoadedRows read_rows(const InputSet& inputs, const LoadOptions& options, RunSelection& selection, InputCounts& counts) {
     auto budget = std::make_shared<SampleBudget>(options.max_samples);
-    JobParts parts;
+    LoadedRows loaded;
     std::shared_ptr<StepNumbers::Numbers> last_steps;  // of the series that was read last
     counts = read_run(
         inputs, options.reading, selection,
         [&] {
             budget = std::make_shared<SampleBudget>(options.max_samples);
-            parts = JobParts();
+            loaded = LoadedRows();
         },
         [&](const InputFile&, std::size_t) { return std::make_unique<FileSeries>(options, budget); },
         [&](FileSeries&& file, FileReport&&) {
-            JobParts more = file.finish();
-            parts.thin(std::max(more.choice, budget->choice()));
-            more.thin(parts.choice);
+            LoadedRows more = file.finish();
+            loaded.thin(std::max(more.choice, budget->choice()));
+            more.thin(loaded.choice);
             for (auto& [rank, of_rank] : more.ranks)
                 for (RunSeries& series : of_rank) series.steps.share(last_steps);
-            parts.merge(std::move(more));
+            loaded.merge(std::move(more));
         });
-    parts.thin(budget->choice());
-    parts.order();
-    return parts;
+    loaded.thin(budget->choice());
+    loaded.order();
+    return loaded;
 }
 
 }  // namespace
@@ -317,15 +317,15 @@ JobParts read_parts(const InputSet& inputs, const LoadOptions& options, RunSelec
 Job load(const InputSet& inputs, const LoadOptions& options) {
     Job job;
     job.selection = RunSelection(options.run);
-    JobParts parts = read_parts(inputs, options, job.selection, job.inputs);
+    LoadedRows loaded = read_rows(inputs, options, job.selection, job.inputs);
     job.filter = options.filter;
-    job.coverage = parts.coverage.finish(job.filter);
-    job.ranks = std::move(parts.ranks);
-    job.open_spans = std::move(parts.open_spans);
-    job.marks = std::move(parts.marks);
-    job.choice = parts.choice;
-    say_left_out(parts.left_out_ranks, "rank", SampleBudget::max_ranks);
-    say_left_out(parts.left_out_runs, "run", SampleBudget::max_runs);
+    job.coverage = loaded.coverage.finish(job.filter);
+    job.ranks = std::move(loaded.ranks);
+    job.open_spans = std::move(loaded.open_spans);
+    job.marks = std::move(loaded.marks);
+    job.choice = loaded.choice;
+    say_left_out(loaded.left_out_ranks, "rank", SampleBudget::max_ranks);
+    say_left_out(loaded.left_out_runs, "run", SampleBudget::max_runs);
     RunCollector runs;
     for (const auto& [rank, all_series] : job.ranks) runs.add_rank(all_series, job.loss);
     job.hosts = runs.hosts();

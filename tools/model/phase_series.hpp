@@ -182,7 +182,7 @@ struct RunSeries {
     std::optional<StrideChange> stride;         // from the user's to that of the last change
     std::vector<CounterSeries> counters;        // by name
     std::vector<CommChannel> channels;          // if the job keeps messages: as many as there is room for
-    CommTotals beyond_channels;                 // of spans for whose channels there is none
+    CommTotals without_channel;                 // of spans for whose channels there is none
 
     /// Leaves the samples of the steps that are kept, once all of them are counted in the totals.
     void thin(StepChoice choice);

@@ -77,7 +77,7 @@ CommMessage SeriesBuilder::add_comm(const Row& row, PhaseSeries& phase, SampleBu
     if (is_other_group) of.channel = find_channel(row, last_phase_, budget);
     const std::int64_t bytes = row.bytes.value_or(0);
     CommTotals& totals =
-        of.channel == CommChannel::none ? series_.beyond_channels : series_.channels[of.channel].totals;
+        of.channel == CommChannel::none ? series_.without_channel : series_.channels[of.channel].totals;
     totals.add(row.duration_ms, bytes);
     return {of.channel, bytes};
 }
@@ -103,7 +103,7 @@ bool SeriesBuilder::admits_channel(const Row& row, SampleBudget& budget) {
                              : comm_phases_[phase].key.is_of_group(row)
                                  ? comm_phases_[phase].channel != CommChannel::none
                                  : find_channel(row, phase, budget) != CommChannel::none;
-    if (!is_admitted) series_.beyond_channels.add(row.duration_ms, row.bytes.value_or(0));
+    if (!is_admitted) series_.without_channel.add(row.duration_ms, row.bytes.value_or(0));
     return is_admitted;
 }
 

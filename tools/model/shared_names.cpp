@@ -280,8 +280,9 @@ GroupRules find_teams(const JobRows& job, std::size_t threads) {
         std::map<std::uint32_t, std::size_t> sizes;
         for (const std::uint32_t leader : leaders) ++sizes[leader];
         const std::size_t size = sizes.begin()->second;
-        const bool is_even = std::all_of(sizes.begin(), sizes.end(), [&](const auto& of) { return of.second == size; });
-        if (sizes.size() > 1 && size > 1 && is_even) rules.make_teams(name, std::move(leaders));
+        const bool have_one_size =
+            std::all_of(sizes.begin(), sizes.end(), [&](const auto& of) { return of.second == size; });
+        if (sizes.size() > 1 && size > 1 && have_one_size) rules.make_teams(name, std::move(leaders));
     }
     return rules;
 }

@@ -83,7 +83,7 @@ class PlainSource : public ByteSource {
     const std::string no_damage_;
 };
 
-/// The common part of gzip and zstd: a block of compressed input, and why the stream stopped.
+/// What gzip and zstd share: a block of compressed input, and why the stream stopped.
 class CompressedSource : public ByteSource {
   public:
     explicit CompressedSource(std::unique_ptr<ByteSource> input) : input_(std::move(input)), block_(block_bytes) {}

@@ -24,8 +24,8 @@ namespace {
 // A larger world_size is taken for damage: missing ranks are not listed.
 constexpr std::int64_t max_world_size = std::int64_t{1} << 22;
 
-void append(std::string& text, const std::string& part) {
-    text += (text.empty() ? "" : ", ") + part;
+void append(std::string& text, const std::string& item) {
+    text += (text.empty() ? "" : ", ") + item;
 }
 
 // The order of find_inputs().

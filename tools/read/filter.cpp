@@ -21,34 +21,34 @@ std::int64_t parse_integer(std::string_view text, std::string_view option) {
 
 void Filter::set_steps(std::string_view text) {
     steps_ = {};
-    for (const std::string_view part : split(text, ',')) {
-        const std::size_t colon = part.find(':');
-        const std::string_view begin = part.substr(0, colon);
-        const std::string_view end = colon == std::string_view::npos ? begin : part.substr(colon + 1);
+    for (const std::string_view range : split(text, ',')) {
+        const std::size_t colon = range.find(':');
+        const std::string_view begin = range.substr(0, colon);
+        const std::string_view end = colon == std::string_view::npos ? begin : range.substr(colon + 1);
         std::int64_t first = std::numeric_limits<std::int64_t>::min();
         std::int64_t last = std::numeric_limits<std::int64_t>::max();
         if (!begin.empty() || colon == std::string_view::npos) first = parse_integer(begin, "--steps");
         if (!end.empty()) last = parse_integer(end, "--steps");
-        if (first > last) throw UsageError("--steps: '" + std::string(part) + "' ends before it begins");
+        if (first > last) throw UsageError("--steps: '" + std::string(range) + "' ends before it begins");
         steps_.insert(first, last);
     }
 }
 
 void Filter::set_ranks(std::string_view text) {
-    for (const std::string_view part : split(text, ',')) {
-        const std::size_t dash = part.find('-');
-        const std::int64_t first = parse_integer(part.substr(0, dash), "--ranks");
+    for (const std::string_view range : split(text, ',')) {
+        const std::size_t dash = range.find('-');
+        const std::int64_t first = parse_integer(range.substr(0, dash), "--ranks");
         const std::int64_t last =
-            dash == std::string_view::npos ? first : parse_integer(part.substr(dash + 1), "--ranks");
-        if (first > last) throw UsageError("--ranks: '" + std::string(part) + "' ends before it begins");
+            dash == std::string_view::npos ? first : parse_integer(range.substr(dash + 1), "--ranks");
+        if (first > last) throw UsageError("--ranks: '" + std::string(range) + "' ends before it begins");
         ranks_.insert(first, last);
     }
 }
 
 void Filter::set_phases(std::string_view text) {
-    for (const std::string_view part : split(text, ',')) {
-        if (part.empty()) throw UsageError("--phases: an empty name in \"" + std::string(text) + "\"");
-        phases_.emplace_back(part);
+    for (const std::string_view name : split(text, ',')) {
+        if (name.empty()) throw UsageError("--phases: an empty name in \"" + std::string(text) + "\"");
+        phases_.emplace_back(name);
     }
     std::sort(phases_.begin(), phases_.end());
     phases_.erase(std::unique(phases_.begin(), phases_.end()), phases_.end());

@@ -41,7 +41,7 @@ class ReadingPool {
           sizes_(options.sizes),
           make_sink_(make_sink),
           take_(take),
-          progress_(set.size_bytes, options.part) {}
+          progress_(set.size_bytes, options.range) {}
 
     InputCounts read() {
         counts_.add(set_);

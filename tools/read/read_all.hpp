@@ -21,7 +21,7 @@ namespace cep::tool {
 struct ReadOptions {
     unsigned threads = 0;  // 0: as many as there are usable cores
     BlockSizes sizes;
-    PartOfWork part{};
+    WorkRange range{};
 
     [[nodiscard]] unsigned thread_count() const { return threads > 0 ? threads : usable_cores(); }
 };

@@ -119,7 +119,7 @@ InputCounts read_run(const InputSet& set, const ReadOptions& options, RunSelecti
             });
         selection.settle();
         if (selection.has_all()) return counts;
-        rereading.part.from = rereading.part.to;
+        rereading.range.from = rereading.range.to;
         restart();
     } else if (selection.has_all()) {
         return read_all(set, options, make_sink, take);

@@ -135,17 +135,17 @@ Band find_band(std::size_t phase, const StepMatrix& ms) {
 
 /// Each value less the median over the ranks of its role in the same column, as ranks may have recorded different
 /// steps.
-StepMatrix beyond_role(const StepMatrix& ms, const JobView& view) {
-    StepMatrix beyond(ms.ranks(), ms.steps());
+StepMatrix excess_over_role(const StepMatrix& ms, const JobView& view) {
+    StepMatrix excess(ms.ranks(), ms.steps());
     std::vector<double> values;
     for (const std::vector<std::size_t>& ranks : view.peers())
         for (std::size_t column = 0; column < ms.steps(); ++column) {
             values.clear();
             for (const std::size_t rank : ranks) values.push_back(ms.at(rank, column));
             const double median = tool::median_of(values);
-            for (const std::size_t rank : ranks) beyond.set(rank, column, ms.at(rank, column) - median);
+            for (const std::size_t rank : ranks) excess.set(rank, column, ms.at(rank, column) - median);
         }
-    return beyond;
+    return excess;
 }
 
 /// Without the cells of steps whose whole time is not known: of these, some rows may be missing.
@@ -172,7 +172,7 @@ Scale scale_of(Measure measure, const StepMatrix& values, double whole, double m
     constexpr double factor = 1.25;     // of the median, up and down
     double low = least_share * whole;
     double high = least_range * low;
-    if (measure == Measure::beyond) {
+    if (measure == Measure::excess) {
         low = std::clamp(noise * typical_size(values), low, most_share * whole);
         high = least_range * low;
     } else if (measure != Measure::wait) {
@@ -203,10 +203,10 @@ class Builder {
   private:
     void rank_by_own_work() {
         own_ms_ = where_known(matrices_.durations(0), matrices_.of_table(own_work_of(*table_)));
-        const StepMatrix beyond = beyond_role(own_ms_, view_);
-        const std::vector<float> means = row_means(beyond);
+        const StepMatrix excess = excess_over_role(own_ms_, view_);
+        const std::vector<float> means = row_means(excess);
         view_.slowness_ms.assign(means.begin(), means.end());
-        choose_rows(view_.slowness_ms, scale_of(Measure::beyond, beyond, typical_size(own_ms_), 0).low);
+        choose_rows(view_.slowness_ms, scale_of(Measure::excess, excess, typical_size(own_ms_), 0).low);
     }
 
     /// Without own work: by the phase that the verdict blames, or the longest in which ranks do not wait.
@@ -220,9 +220,9 @@ class Builder {
         if (first_phase_ >= view_.phases.size()) first_phase_ = 0;
         if (view_.phases.empty()) return;
         const StepMatrix ms = matrices_.durations(first_phase_);
-        const StepMatrix beyond = beyond_role(ms, view_);
-        const std::vector<float> means = row_means(beyond);
-        choose_rows({means.begin(), means.end()}, scale_of(Measure::beyond, beyond, typical_size(ms), 0).low);
+        const StepMatrix excess = excess_over_role(ms, view_);
+        const std::vector<float> means = row_means(excess);
+        choose_rows({means.begin(), means.end()}, scale_of(Measure::excess, excess, typical_size(ms), 0).low);
     }
 
     /// Ranks that are slow, or blamed, have rows of their own.
@@ -259,7 +259,8 @@ class Builder {
         const StepMatrix* of_table = matrices_.own(phase);
         StepMatrix own_ms = is_step ? own_ms_ : of_table != nullptr ? matrices_.of_table(*of_table) : StepMatrix();
         const bool knows_own = own_ms.ranks() > 0;
-        if (has_excess(phase)) add(phase, Measure::beyond, beyond_role(knows_own ? own_ms : ms, view_), typical_ms);
+        if (has_excess(phase))
+            add(phase, Measure::excess, excess_over_role(knows_own ? own_ms : ms, view_), typical_ms);
         if (knows_own && !are_same(own_ms, ms)) add(phase, Measure::own, own_ms, typical_ms);
         if (is_step && table_ != nullptr && table_->has_comm)
             add(phase, Measure::wait, where_known(ms, matrices_.of_table(table_->wait_ms)), typical_ms);
@@ -275,14 +276,14 @@ class Builder {
         if (std::isinf(most)) return;
         const Scale scale = scale_of(measure, values, whole, most);
         heat_.layers.push_back(
-            {phase, measure, scale, encode(shown, measure == Measure::beyond ? scale.low / 10 : 0), row_means(values)});
+            {phase, measure, scale, encode(shown, measure == Measure::excess ? scale.low / 10 : 0), row_means(values)});
         if (is_first(phase, measure)) heat_.first = std::move(shown);
     }
 
     /// Who is longer in communication waits for others.
     [[nodiscard]] bool has_excess(std::size_t phase) const { return view_.phases[phase].kind != schema::Kind::comm; }
     [[nodiscard]] bool is_first(std::size_t phase, Measure measure) const {
-        return phase == first_phase_ && measure == (has_excess(phase) ? Measure::beyond : Measure::duration);
+        return phase == first_phase_ && measure == (has_excess(phase) ? Measure::excess : Measure::duration);
     }
 
     const tool::JobTable* table_;

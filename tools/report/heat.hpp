@@ -15,7 +15,7 @@
 namespace cep::report {
 
 enum class Measure : std::uint8_t {
-    beyond,  // own work, or where that is not known the duration, less the median of the role's ranks in the step
+    excess,  // own work, or where that is not known the duration, less the median of the role's ranks in the step
     own,
     wait,
     duration

@@ -107,7 +107,7 @@ tool::Table rank_table(const JobView& view, const HeatMap& heat) {
         {"host", "host", "its host", [&](Rank rank) { return view.hosts[view.host[rank]]; }},
         {"role", "role", "ranks of one role do the same work", [&](Rank rank) { return view.roles[view.role[rank]]; }},
         {"own_ms", "own work", "mean over steps of its own work", mean(Measure::own), format_duration_ms},
-        {"beyond_ms", "beyond its role", "mean over steps of own work less the median of its role in the step",
+        {"excess_ms", "beyond its role", "mean over steps of own work less the median of its role in the step",
          [&](Rank rank) { return known(view.slowness_ms[rank]); },
          [](double ms) { return fmt::format("{:+.2f} ms", ms); }},
         {"wait_ms", "waiting", "mean over steps of its waiting for others", mean(Measure::wait), format_duration_ms},
@@ -125,7 +125,7 @@ std::string describe(const Layer& layer, const JobView& view) {
     const std::string of = phase.kind == schema::Kind::step ? "a whole step" : phase.name;
     const bool knows_own =
         !std::all_of(view.slowness_ms.begin(), view.slowness_ms.end(), [](double ms) { return std::isnan(ms); });
-    if (layer.measure == Measure::beyond)
+    if (layer.measure == Measure::excess)
         return fmt::format("{} of {} beyond the median of {}", knows_own ? "Own work" : "Time", of,
                            view.blames_stage || view.roles.size() == 1 ? "all ranks" : "the rank's role");
     return fmt::format("{}, {}", of, measure_names[static_cast<std::size_t>(layer.measure)]);

@@ -55,7 +55,7 @@ void draw_capacity(Svg& svg, const Plot& plot, const Axis& y, double left_bytes)
 }
 
 void draw_counter(Svg& svg, const Plot& plot, const JobView& view, const MemoryCounter& counter) {
-    constexpr double flat = 0.02;  // of the median: what differs less looks even
+    constexpr double flat = 0.02;  // of the median: what differs less looks flat
     constexpr double near = 3;     // times the largest difference: the capacity is in the picture
     const double median = tool::median_of(std::vector<double>(counter.by_rank.begin(), counter.by_rank.end()));
     double most = std::max(flat * median, 1.0);
@@ -75,13 +75,13 @@ void draw_counter(Svg& svg, const Plot& plot, const JobView& view, const MemoryC
     const double each = plot.width() / static_cast<double>(ranks.size());
     for (std::size_t column = 0; column < ranks.size(); ++column) {
         if (ranks[column] == counter.by_rank.size()) continue;
-        const double beyond = counter.by_rank[ranks[column]] - median;
-        const auto [top, bottom] = std::minmax({y(beyond), y(0)});
+        const double difference = counter.by_rank[ranks[column]] - median;
+        const auto [top, bottom] = std::minmax({y(difference), y(0)});
         svg.rect("part " + color_of(schema::Kind::memory, counter.name), plot.left + each * static_cast<double>(column),
                  top, each, std::max(bottom - top, 3.0),
                  fmt::format("{}: {}, {}{} from the median", view.name_rank(ranks[column]),
-                             format_bytes(counter.by_rank[ranks[column]]), beyond < 0 ? "−" : "+",
-                             format_bytes(std::abs(beyond))));
+                             format_bytes(counter.by_rank[ranks[column]]), difference < 0 ? "−" : "+",
+                             format_bytes(std::abs(difference))));
     }
 }
 

@@ -39,13 +39,13 @@ std::string list(std::string_view name, const std::vector<std::string>& lines, s
     return text;
 }
 
-/// Parts of a document with an empty line between them.
+/// Text with an empty line between its paragraphs.
 class Paragraphs {
   public:
-    void add(const std::string& part) {
-        if (part.empty()) return;
+    void add(const std::string& paragraph) {
+        if (paragraph.empty()) return;
         if (!text_.empty()) text_ += '\n';
-        text_ += part;
+        text_ += paragraph;
     }
     [[nodiscard]] std::string finish() { return std::move(text_); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Documents as HTML: the parts of a page. Every text is escaped here; there are no attributes that run or style.
+// Documents as HTML: the sections of a page. Every text is escaped here; there are no attributes that run or style.
 #pragma once
 
 #include <cstddef>

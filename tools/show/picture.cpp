@@ -161,9 +161,9 @@ class Pen {
     [[nodiscard]] std::string_view height_of(double value, const Range& range) const {
         if (std::isnan(value)) return " ";
         const Characters& characters = heights(unicode_);
-        const double part = range.high > range.low ? (value - range.low) / (range.high - range.low) : 0;
+        const double fraction = range.high > range.low ? (value - range.low) / (range.high - range.low) : 0;
         const auto count = static_cast<double>(characters.size());
-        return characters[static_cast<std::size_t>(std::clamp(part * count, 0.0, count - 1))];
+        return characters[static_cast<std::size_t>(std::clamp(fraction * count, 0.0, count - 1))];
     }
 
     [[nodiscard]] std::size_t column_of(std::size_t value) const {

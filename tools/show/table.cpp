@@ -155,10 +155,10 @@ std::string bar(double value, std::size_t columns, bool unicode) {
     if (!(value > 0)) return {};
     const double filled = std::min(value, 1.0) * static_cast<double>(columns);
     if (!unicode) return std::string(static_cast<std::size_t>(std::lround(filled)), '#');
-    const auto parts = static_cast<std::size_t>(std::lround(filled * eighths.size()));
+    const auto filled_eighths = static_cast<std::size_t>(std::lround(filled * eighths.size()));
     std::string text;
-    for (std::size_t i = 0; i < parts / eighths.size(); ++i) text += "█";
-    return text.append(eighths[parts % eighths.size()]);
+    for (std::size_t i = 0; i < filled_eighths / eighths.size(); ++i) text += "█";
+    return text.append(eighths[filled_eighths % eighths.size()]);
 }
 
 /// Cells of text in columns, the heading first.

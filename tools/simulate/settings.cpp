@@ -80,24 +80,24 @@ Number parse_number(std::string_view text, const std::string& where) {
 /// "0,3-7".
 std::vector<std::int64_t> parse_ranks(std::string_view text, const std::string& where) {
     std::vector<std::int64_t> ranks;
-    for (const std::string_view part : tool::split(text, ',')) {
-        const std::size_t dash = part.find('-');
-        const auto first = parse_number<std::int64_t>(part.substr(0, dash), where);
+    for (const std::string_view range : tool::split(text, ',')) {
+        const std::size_t dash = range.find('-');
+        const auto first = parse_number<std::int64_t>(range.substr(0, dash), where);
         const auto last =
-            dash == std::string_view::npos ? first : parse_number<std::int64_t>(part.substr(dash + 1), where);
+            dash == std::string_view::npos ? first : parse_number<std::int64_t>(range.substr(dash + 1), where);
         if (last < first || static_cast<double>(last) > max_ranks)
-            throw UsageError(fmt::format("{}: '{}' is not a range of ranks", where, part));
+            throw UsageError(fmt::format("{}: '{}' is not a range of ranks", where, range));
         for (std::int64_t rank = first; rank <= last; ++rank) ranks.push_back(rank);
     }
     return ranks;
 }
 
 void set_phases(PhaseShares& shares, std::string_view text, const std::string& where) {
-    for (const std::string_view part : tool::split(text, ',')) {
-        const std::size_t equals = part.find('=');
-        if (equals == std::string_view::npos) throw UsageError(fmt::format("{}: '{}' is not NAME=SHARE", where, part));
-        double& share = shares[index_of_name(phase_names, part.substr(0, equals), where)];
-        share = parse_number<double>(part.substr(equals + 1), where);
+    for (const std::string_view phase : tool::split(text, ',')) {
+        const std::size_t equals = phase.find('=');
+        if (equals == std::string_view::npos) throw UsageError(fmt::format("{}: '{}' is not NAME=SHARE", where, phase));
+        double& share = shares[index_of_name(phase_names, phase.substr(0, equals), where)];
+        share = parse_number<double>(phase.substr(equals + 1), where);
     }
 }
 
@@ -174,8 +174,8 @@ void set_from_text(Job& job, const Setting& setting, std::string_view text, cons
                           [&](PhasesMember member) { set_phases(job.*member, text, where); },
                           [&](NumbersMember member) {
                               (job.*member).clear();
-                              for (const std::string_view part : tool::split(text, ','))
-                                  (job.*member).push_back(parse_number<double>(part, where));
+                              for (const std::string_view number : tool::split(text, ','))
+                                  (job.*member).push_back(parse_number<double>(number, where));
                           },
                           [&](RanksMember member) { job.*member = parse_ranks(text, where); }},
                setting.member);

@@ -70,22 +70,22 @@ class Segmentation {
     /// The stairs of a ramp, if these explain the values between two positions better than its line; else none.
     /// Schwarz's criterion, "Estimating the dimension of a model", Annals of Statistics 6, 1978.
     [[nodiscard]] std::vector<Piece> find_stairs(const Piece& ramp, std::size_t begin, std::size_t end) const {
-        const std::span<const double> part = std::span(usual_).subspan(begin, end - begin);
+        const std::span<const double> segment = std::span(usual_).subspan(begin, end - begin);
         std::vector<std::size_t> cuts;
-        cut_by_criterion(part, 0, part.size(), cuts);
+        cut_by_criterion(segment, 0, segment.size(), cuts);
         std::sort(cuts.begin(), cuts.end());
         if (cuts.size() < 2) return {};
-        cuts.push_back(part.size());
+        cuts.push_back(segment.size());
         double of_stairs = 0;
         std::size_t first = 0;
         std::vector<double> levels;
         for (const std::size_t cut : cuts) {
-            of_stairs += squares_of(part.subspan(first, cut - first));
-            levels.push_back(mean_of(part.subspan(first, cut - first)));
+            of_stairs += squares_of(segment.subspan(first, cut - first));
+            levels.push_back(mean_of(segment.subspan(first, cut - first)));
             first = cut;
         }
-        if (criterion(of_stairs, 2 * (cuts.size() - 1), part.size()) >=
-            criterion(squares_of_ramp(ramp, begin, end), 3, part.size()))
+        if (criterion(of_stairs, 2 * (cuts.size() - 1), segment.size()) >=
+            criterion(squares_of_ramp(ramp, begin, end), 3, segment.size()))
             return {};
         std::vector<Piece> stairs;
         for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
@@ -108,20 +108,20 @@ class Segmentation {
         return squares_of(rest);
     }
 
-    void cut_by_criterion(std::span<const double> part, std::size_t first, std::size_t last,
+    void cut_by_criterion(std::span<const double> segment, std::size_t first, std::size_t last,
                           std::vector<std::size_t>& cuts) const {
-        const std::span<const double> here = part.subspan(first, last - first);
+        const std::span<const double> here = segment.subspan(first, last - first);
         const std::vector<FittedContrast> found = find_contrasts(here, rules_.least_steps);
         if (found.empty()) return;
         const double squares = squares_of(here);
         if (criterion(squares - found.front().explained, 2, here.size()) >= criterion(squares, 0, here.size())) return;
         const std::size_t cut = first + found.front().contrast.first;
         cuts.push_back(cut);
-        cut_by_criterion(part, first, cut, cuts);
-        cut_by_criterion(part, cut, last, cuts);
+        cut_by_criterion(segment, first, cut, cuts);
+        cut_by_criterion(segment, cut, last, cuts);
     }
 
-    /// Finds the contrast that explains [first, last) best, and those of the parts that it leaves.
+    /// Finds the contrast that explains [first, last) best, and those of the segments that it leaves.
     void split(std::size_t first, std::size_t last) {
         const auto found = find_best(first, last);
         if (!found) return;
@@ -235,9 +235,10 @@ class Description {
     }
 
     [[nodiscard]] LevelFigures figures_of(std::size_t first, std::size_t last, double long_from) const {
-        const std::span<const double> part = values_.subspan(first, last - first);
-        const auto longs = std::count_if(part.begin(), part.end(), [&](double value) { return value > long_from; });
-        return {median_of(part), mean_of(part), static_cast<double>(longs) / static_cast<double>(part.size())};
+        const std::span<const double> segment = values_.subspan(first, last - first);
+        const auto longs =
+            std::count_if(segment.begin(), segment.end(), [&](double value) { return value > long_from; });
+        return {median_of(segment), mean_of(segment), static_cast<double>(longs) / static_cast<double>(segment.size())};
     }
 
     void add_figures(ChangePoint& point, const Piece& first, const Piece& last) const {

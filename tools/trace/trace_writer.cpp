@@ -19,8 +19,8 @@ namespace {
 // thread has another number, and none has that of a process.
 constexpr std::int64_t ranks_with_own_number = 1'000'000;
 constexpr std::uint64_t first_thread = 1'000'001;
-constexpr std::int64_t first_process_beyond = 1'000'000'000;
-static_assert(first_thread + Tracks::max_streams * Lanes::max_lanes < static_cast<std::uint64_t>(first_process_beyond));
+constexpr std::int64_t first_large_process = 1'000'000'000;
+static_assert(first_thread + Tracks::max_streams * Lanes::max_lanes < static_cast<std::uint64_t>(first_large_process));
 
 }  // namespace
 
@@ -40,7 +40,7 @@ Tracks::Process& Tracks::process_of(std::int64_t rank) {
     const auto [process, is_new] = processes_.try_emplace(rank);
     if (is_new)
         process->second.number =
-            rank < ranks_with_own_number ? rank : first_process_beyond + static_cast<std::int64_t>(processes_.size());
+            rank < ranks_with_own_number ? rank : first_large_process + static_cast<std::int64_t>(processes_.size());
     return process->second;
 }
 
@@ -168,7 +168,7 @@ void TraceWriter::take(const RowEntry& entry, std::string_view text) {
         return;
     if (parsed->type == RowType::open && !facts_.still_open.contains({entry.file, entry.position})) return;
     if (!parsed->start_ns || full_) {
-        ++(parsed->start_ns ? counts_.beyond_size : counts_.without_start);
+        ++(parsed->start_ns ? counts_.over_limit : counts_.without_start);
         return;
     }
     Row row = *parsed;
@@ -185,7 +185,7 @@ void TraceWriter::take(const RowEntry& entry, std::string_view text) {
     const std::uint64_t rest_bytes = (joined_flows_ + 2) * max_arrow_bytes + max_end_bytes;
     full_ = written_bytes_ + events_.size() + rest_bytes > max_bytes_;
     if (full_) {
-        ++counts_.beyond_size;
+        ++counts_.over_limit;
         return events_.clear();
     }
     if (row.type == RowType::span && row.kind == schema::Kind::comm) join(row, entry.run, *track);

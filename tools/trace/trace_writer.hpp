@@ -92,7 +92,7 @@ class TraceWriter {
     struct Counts {
         std::uint64_t written = 0;
         std::uint64_t without_start = 0;
-        std::uint64_t beyond_size = 0;    // that came when the trace was full
+        std::uint64_t over_limit = 0;     // that came when the trace was full
         std::uint64_t without_track = 0;  // for which there were too many tracks
     };
 
