@@ -79,12 +79,12 @@ def _choose() -> tuple[str, Any]:
         return CTYPES, None
 
 
-name, _native = _choose()
+name, native = _choose()
 
-if TYPE_CHECKING or _native is None:
+if TYPE_CHECKING or native is None:
     from ._ctypes_calls import OpenSpans, ProfilerCalls, RegionCalls, timed_function
 else:
-    ProfilerCalls, RegionCalls, OpenSpans = _native.ProfilerCalls, _native.RegionCalls, _native.OpenSpans
-    timed_function: Callable[..., Any] = _native.TimedFunction
+    ProfilerCalls, RegionCalls, OpenSpans = native.ProfilerCalls, native.RegionCalls, native.OpenSpans
+    timed_function: Callable[..., Any] = native.TimedFunction
 
-__all__ = ["OpenSpans", "ProfilerCalls", "RegionCalls", "name", "timed_function"]
+__all__ = ["OpenSpans", "ProfilerCalls", "RegionCalls", "name", "native", "timed_function"]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "native.h"
 
+#include <string.h>
+
 /// Reads the functions' addresses, a sequence in the order of library_calls.
 static bool connect_library(PyObject* addresses) {
     enum { count = sizeof(library_calls) / sizeof(void*) };
@@ -29,8 +31,36 @@ static PyObject* connect(PyObject* module, PyObject* args) {
     return new_none();
 }
 
+static PyObject* connect_torch(PyObject* module, PyObject* args) {
+    torch_objects given;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOOOOO", &given.note_failure, &given.not_finished, &given.unmeasured,
+                          &given.keep_tensors, &given.tensor, &given.tensors_in))
+        return NULL;
+    PyObject** objects = (PyObject**)&given;
+    for (size_t i = 0; i < sizeof given / sizeof(void*); ++i) Py_INCREF(objects[i]);  // for the life of the process
+    hooks = given;
+    return new_none();
+}
+
+static PyObject* end_done(PyObject* module, PyObject* profiler) {
+    (void)module;
+    return end_done_spans(profiler) ? new_none() : NULL;
+}
+
+static PyObject* expected_callbacks(PyObject* module, PyObject* unused) {
+    (void)module;
+    (void)unused;
+    return count_callbacks();
+}
+
 static PyMethodDef functions[] = {
     {"connect", connect, METH_VARARGS, NULL},
+    {"connect_torch", connect_torch, METH_VARARGS, NULL},
+    {"end_done_spans", end_done, METH_O,
+     "Ends the spans of asynchronous collectives on the host whose work has ended. Cheap if there are none."},
+    {"expected_callbacks", expected_callbacks, METH_NOARGS,
+     "Whether there have been spans that a future ends, and how many are not freed."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -41,23 +71,36 @@ static struct PyModuleDef definition = {
     .m_methods = functions,
 };
 
-static PyObject* add_type(PyObject* module, PyType_Spec* spec, const char* name) {
-    PyObject* type = PyType_FromSpec(spec);
-    if (type == NULL) return NULL;
-    Py_INCREF(type);
-    if (PyModule_AddObject(module, name, type) == 0) return type;
-    Py_DECREF(type);
-    Py_DECREF(type);
-    return NULL;
-}
+PyTypeObject *profiler_type, *region_type, *timed_function_type, *open_spans_type, *side_stream_type, *async_span_type,
+    *indices_type, *bucket_timer_type, *bucket_function_type, *backward_type, *forward_type, *timed_forward_type;
+
+static const struct {
+    PyTypeObject** type;
+    PyType_Spec* spec;
+} types[] = {
+    {&profiler_type, &profiler_spec},
+    {&region_type, &region_spec},
+    {&timed_function_type, &timed_function_spec},
+    {&open_spans_type, &open_spans_spec},
+    {&side_stream_type, &side_stream_spec},
+    {&async_span_type, &async_span_spec},
+    {&indices_type, &indices_spec},
+    {&bucket_timer_type, &bucket_timer_spec},
+    {&bucket_function_type, &bucket_function_spec},
+    {&backward_type, &backward_spec},
+    {&forward_type, &forward_spec},
+    {&timed_forward_type, &timed_forward_spec},
+};
 
 static bool add_types(PyObject* module) {
-    profiler_type = (PyTypeObject*)add_type(module, &profiler_spec, "ProfilerCalls");
-    region_type = (PyTypeObject*)add_type(module, &region_spec, "RegionCalls");
-    PyObject* timed_function = add_type(module, &timed_function_spec, "TimedFunction");
-    PyObject* open_spans = add_type(module, &open_spans_spec, "OpenSpans");
-    return profiler_type != NULL && region_type != NULL && timed_function != NULL && open_spans != NULL &&
-           add_with_calls();
+    for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
+        PyObject* type = PyType_FromSpec(types[i].spec);
+        if (type == NULL) return false;
+        *types[i].type = (PyTypeObject*)type;  // for the life of the process
+        Py_INCREF(type);
+        if (PyModule_AddObject(module, strrchr(types[i].spec->name, '.') + 1, type) != 0) return false;
+    }
+    return add_with_calls();
 }
 
 PyMODINIT_FUNC PyInit__native(void);

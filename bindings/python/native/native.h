@@ -3,7 +3,8 @@
 // cep._native: the calls of a step loop in C, over Python's stable ABI. One binary serves CPython 3.9 and later. It
 // does what cep/_ctypes_calls.py does, which is in use where this module is missing.
 //
-// Each file uses those before it: streams, attributes, region, profiler, timed_function and hooks, module.
+// Each file uses those before it: streams, attributes, region, side_stream, async_span, profiler, timed_function,
+// open_spans, indices, bucket_timer, model_phases, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
@@ -45,8 +46,19 @@ typedef struct {
     PyObject* method_type;    ///< types.MethodType
 } package_objects;
 
+/// What cep.torch gives the module once.
+typedef struct {
+    PyObject* note_failure;  ///< counts an exception in a hook
+    PyObject* not_finished;  ///< exceptions' types: cep.torch._phases.NotFinished
+    PyObject* unmeasured;    ///< cep.torch._comm_span.Unmeasured
+    PyObject* keep_tensors;  ///< keeps the tensors of a Work while a stream waits for it
+    PyObject* tensor;        ///< torch.Tensor
+    PyObject* tensors_in;    ///< lists the tensors of a model's output
+} torch_objects;
+
 extern library_calls library;
 extern package_objects package;
+extern torch_objects hooks;
 
 /// The base of cep.Profiler: what a step loop calls.
 typedef struct {
@@ -82,7 +94,7 @@ typedef struct {
     void* stream;
 } block;
 
-enum { small_blocks = 2, with_call_count = 2 };
+enum { small_blocks = 2, with_call_count = 2, side_stream_calls = 9 };
 
 /// The attributes of a span, in the order of cep._attributes.Attributes. Not for callers of region(): is_async.
 enum { bytes_at, flops_at, group_at, coll_at, meta_at, attribute_count, is_async_at = attribute_count };
@@ -106,9 +118,11 @@ typedef struct region_object {
     cep_attrs attrs;
 } region_object;
 
-extern PyTypeObject* profiler_type;
-extern PyTypeObject* region_type;
-extern PyType_Spec profiler_spec, region_spec, timed_function_spec, open_spans_spec;
+extern PyTypeObject *profiler_type, *region_type, *timed_function_type, *open_spans_type, *side_stream_type,
+    *async_span_type, *indices_type, *bucket_timer_type, *bucket_function_type, *backward_type, *forward_type,
+    *timed_forward_type;
+extern PyType_Spec profiler_spec, region_spec, timed_function_spec, open_spans_spec, side_stream_spec, async_span_spec,
+    indices_spec, bucket_timer_spec, bucket_function_spec, backward_spec, forward_spec, timed_forward_spec;
 
 static inline bool is_given(const PyObject* object) {
     return object != NULL && object != Py_None;
@@ -167,6 +181,44 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
 bool add_with_calls(void);
 /// Fills in the region's attrs; false with an exception.
 bool fill_attrs(region_object* region);
+
+/// Waits on a SideStream for the work of the current stream. Returns that stream, as wait_on_side_stream() takes it (a
+/// new reference), and the SideStream's address. NULL with an exception.
+PyObject* enter_side_stream(PyObject* side, void** address);
+/// Has the SideStream alone wait for works. `error` is the type of the exception of a wait, or NULL. False with an
+/// exception of anything else.
+bool wait_on_side_stream(PyObject* side, PyObject* works, PyObject* current, PyObject** error);
+/// Whether the collectives of the SideStream's group run on the device.
+bool is_on_device(PyObject* side);
+/// Whether to wait for a Work blocks the thread.
+bool waits_on_host(PyObject* side);
+
+/// A span of a collective that begins now, with attributes as region() takes them, and `is_async` on the host clock.
+/// `like` is a region of its name. `side` NULL: on the host clock. NULL with an exception.
+PyObject* new_async_span(region_object* like, PyObject* side, PyObject* attributes);
+/// Ends it when all works are done; keeps the tensors, if any, for the trainer's wait. False with an exception.
+bool end_with_works(PyObject* async_span, PyObject* works, PyObject* tensors);
+/// Ends it now, because the call raised an exception of that type. False with an exception.
+bool fail_async_span(PyObject* async_span, PyObject* error);
+/// Ends the spans on the host of a profiler whose work has ended. Cheap if there are none. False with an exception.
+bool end_done_spans(PyObject* profiler);
+/// Whether there have been spans that a future's callback ends, and how many are not freed.
+PyObject* count_callbacks(void);
+
+/// Spans by key, of OpenSpans: a thread, or 0 for the whole process. A span of the key that is still open ends as not
+/// finished. False with an exception.
+bool begin_keyed_span(PyObject* open_spans, unsigned long key);
+bool end_keyed_span(PyObject* open_spans, unsigned long key, PyObject* error);
+bool has_keyed_span(PyObject* open_spans, unsigned long key);
+
+/// The next index of a group's collectives.
+long long take_index(PyObject* indices, long long step, long long count);
+
+/// Takes the type of the exception that is set: a new reference. One that is to end the program is raised again later.
+PyObject* take_error(void);
+/// Counts the exception that is set, if any, as a hook's failure, which does not reach the trainer. False if it is to
+/// end the program: then it stays set.
+bool note_failure(void);
 
 /// Deallocation of objects of the types here.
 void free_object(PyObject* self);

@@ -65,6 +65,7 @@ static PyObject* profiler_step(PyObject* object, PyObject* const* args, Py_ssize
     const long long step = is_given(given) ? step_number(given) : self->step + 1;
     if (step < 0) return NULL;
     const bool was_recording = is_recording(self), is_first = self->step < 0;
+    if (!end_done_spans(object)) return NULL;
     self->step = step;
     if (self->enabled && !begin_step(self)) return NULL;
     if (is_given(self->on_step) && (was_recording || self->wants_steps || is_recording(self))) {

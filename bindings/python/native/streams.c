@@ -7,8 +7,7 @@
 
 library_calls library;
 package_objects package;
-PyTypeObject* profiler_type;
-PyTypeObject* region_type;
+torch_objects hooks;
 
 void free_object(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
@@ -41,6 +40,32 @@ bool stream_address_of(PyObject* stream, void** address) {
     Py_XDECREF(number);
     PyErr_Clear();
     return found;
+}
+
+// ---- Exceptions in hooks -------------------------------------------------------------------------------------------
+
+PyObject* take_error(void) {
+    PyObject *type = NULL, *value = NULL, *traceback = NULL;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (type != NULL && !PyErr_GivenExceptionMatches(type, PyExc_Exception)) PyErr_SetInterrupt();
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return type;
+}
+
+bool note_failure(void) {
+    if (PyErr_Occurred() == NULL) return true;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
+    PyObject *type = NULL, *value = NULL, *traceback = NULL;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject* noted = PyObject_CallFunctionObjArgs(hooks.note_failure, value, NULL);
+    if (noted == NULL) PyErr_Clear();
+    Py_XDECREF(noted);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return true;
 }
 
 // ---- Streams -------------------------------------------------------------------------------------------------------

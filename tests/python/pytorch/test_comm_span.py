@@ -10,7 +10,7 @@ from conftest import end_ns
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch._comm_span import AsyncSpan, Description, SideStreams  # noqa: E402
+from cep.torch._comm_span import Description, SideStreams, begin_async  # noqa: E402
 from cep.torch._groups import Group  # noqa: E402
 from cep.torch._kept_tensors import kept_tensors  # noqa: E402
 
@@ -129,7 +129,7 @@ def log(monkeypatch):
 
 
 def test_it_lasts_from_the_inputs_to_the_result_on_a_stream_beside_the_trainers(files, profiler, log):
-    span = AsyncSpan(profiler, SideStreams(), WHAT, device=0)
+    span = begin_async(profiler, SideStreams(), WHAT, device=0)
     log.append("called")
     span.end_with_works([Work(log)], [Tensor()])
     profiler.close()
@@ -159,7 +159,7 @@ def run_and_drop(profiler, log):
     """An asynchronous collective whose tensor only the Work keeps, as the trainer goes on."""
     tensor = Tensor()
     work = Work(log, [tensor])
-    AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with_works([work], [tensor])
+    begin_async(profiler, SideStreams(), WHAT, device=0).end_with_works([work], [tensor])
     return work, weakref.ref(tensor)
 
 
@@ -206,7 +206,7 @@ def test_nothing_is_asked_of_streams_while_one_is_captured(profiler, log, let_go
 def test_each_message_of_a_batch_keeps_its_tensors_until_the_wait_for_the_last(profiler, log, let_go):
     tensor = Tensor()
     works = [Work(log), Work(log)]
-    AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with_works(works, [tensor])
+    begin_async(profiler, SideStreams(), WHAT, device=0).end_with_works(works, [tensor])
     reference = weakref.ref(tensor)
     del tensor
     works[0].wait()
@@ -219,14 +219,14 @@ def test_a_group_has_one_stream_on_a_device(profiler, log):
     streams = SideStreams()
     other = WHAT._replace(group=GROUP._replace(name="dp"))
     for what, device in ((WHAT, 0), (WHAT, 0), (other, 0), (WHAT, 1)):
-        AsyncSpan(profiler, streams, what, device).end_with(Future(log))
+        begin_async(profiler, streams, what, device).end_with(Future(log))
     assert log.made == 3
     assert (log.current, log.device) == ([7], 0)  # as before
 
 
 def test_a_result_that_is_not_there_yet_is_not_waited_for_on_the_host(files, profiler, log):
     future = Future(log, done=False)
-    AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with(future)
+    begin_async(profiler, SideStreams(), WHAT, device=0).end_with(future)
     assert profiler.stats.open_spans == 1
     (callback,) = future.callbacks
     callback(future)
@@ -235,8 +235,8 @@ def test_a_result_that_is_not_there_yet_is_not_waited_for_on_the_host(files, pro
 
 
 def test_a_call_that_raised_or_has_no_future_is_marked(files, profiler, log):
-    AsyncSpan(profiler, SideStreams(), WHAT, device=None).fail(OSError)
-    AsyncSpan(profiler, SideStreams(), WHAT, device=None).end_with(None)
+    begin_async(profiler, SideStreams(), WHAT, device=None).fail(OSError)
+    begin_async(profiler, SideStreams(), WHAT, device=None).end_with(None)
     profiler.close()
     assert [row["error"] for row in files.spans("all_reduce")] == ["OSError", "Unmeasured"]
 
@@ -246,7 +246,7 @@ def test_a_collective_that_failed_on_the_device_is_marked_and_left_to_the_traine
         def wait(self):
             raise RuntimeError("a rank is gone")
 
-    AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with_works([Failed(log)], [Tensor()])
+    begin_async(profiler, SideStreams(), WHAT, device=0).end_with_works([Failed(log)], [Tensor()])
     profiler.close()
     assert files.span("all_reduce")["error"] == "RuntimeError"
 
@@ -254,7 +254,7 @@ def test_a_collective_that_failed_on_the_device_is_marked_and_left_to_the_traine
 def test_on_the_host_it_is_no_part_of_the_depth_of_what_begins_meanwhile(files, profiler, log):
     futures = [Future(log, done=False), Future(log, done=False)]
     for future in futures:
-        AsyncSpan(profiler, SideStreams(), WHAT, device=None).end_with(future)
+        begin_async(profiler, SideStreams(), WHAT, device=None).end_with(future)
     with profiler.region("training_step"), profiler.region("forward"):
         pass
     for future in futures:
@@ -269,7 +269,7 @@ def test_on_the_host_who_knows_that_it_has_ended_does_not_leave_its_end_to_the_c
     files, profiler, log, trainer, who
 ):
     future = Future(log, done=False)
-    span = AsyncSpan(profiler, SideStreams(), WHAT, device=None)
+    span = begin_async(profiler, SideStreams(), WHAT, device=None)
     span.end_with(future)
     with cep.torch.instrument(profiler, trainer.model, trainer.optimizer, memory=False):
         loss = trainer.loss()

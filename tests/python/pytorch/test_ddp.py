@@ -124,14 +124,14 @@ dist.destroy_process_group()
         assert identities(files, rank) == identities(files, 0)
 
 
-# As PyTorch's allreduce_hook, with a callback that is freed before the interpreter ends: else gloo's threads end the
+# As PyTorch's allreduce_hook, without a callback that a thread of gloo's calls: as the interpreter ends, that would end the
 # process.
 USERS_HOOK = """
-from cep.torch._future_callbacks import FutureCallback
-
 def users_hook(state, bucket):
-    future = dist.all_reduce(bucket.buffer().div_(ranks), async_op=True).get_future()
-    return future.then(FutureCallback(lambda done: done.value()[0]))
+    dist.all_reduce(bucket.buffer().div_(ranks), async_op=True).wait()
+    future = torch.futures.Future()
+    future.set_result(bucket.buffer())
+    return future
 """
 
 
@@ -193,23 +193,31 @@ dist.destroy_process_group()
     assert [row["error"] for row in comm_rows(files, 0)] == ["ArithmeticError"]
 
 
+SPAN = """
+from cep.torch._hook_calls import AsyncSpan, expected_callbacks
+
+def span_with(*further, folder):
+    prof = cep.Profiler(folder, record_every_n_steps=1)
+    prof.step(0)
+    return AsyncSpan(prof.region("all_reduce", kind="comm"), None, (4, None, "world", 1, None, True, *further))
+"""
+
+
 # A thread that certainly frees a callback of cep's late, as gloo's threads may.
 def test_the_interpreter_waits_until_callbacks_are_freed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         """
-import atexit, threading, weakref
-callbacks = []
-atexit.register(lambda: print("freed" if callbacks[0]() is None else "not freed"))  # the last one to be called
+import atexit, sys, threading
+atexit.register(lambda: print(expected_callbacks()))  # the last one to be called
 import torch, cep.torch
-from cep.torch._future_callbacks import FutureCallback
-
+"""
+        + SPAN
+        + """
 future = torch.futures.Future()
-callback = FutureCallback(lambda future: None)
-callbacks.append(weakref.ref(callback))
-future.add_done_callback(callback)
+span_with(folder=sys.argv[1]).end_with(future)
+assert expected_callbacks() == (True, 1)
 ending = threading.Event()
-del callback
 
 def finish_late():
     ending.wait()
@@ -221,22 +229,19 @@ threading.Thread(target=finish_late, daemon=True).start()
 atexit.register(ending.set)  # the first one
 """
     )
-    done = subprocess.run([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "freed\n")
+    done = subprocess.run([sys.executable, str(script), str(tmp_path)], stdout=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "(True, 0)\n")
 
 
 # What a callback frees with itself may take its time, on a thread of gloo.
 def test_the_interpreter_waits_while_a_callback_is_being_freed(job):
     outputs = job.run(
         2,
-        """
+        SPAN
+        + """
 import time
-from cep.torch._future_callbacks import FutureCallback
 
 class SlowlyFreed:
-    def __call__(self, future):
-        pass
-
     def __del__(self):
         time.sleep(0.2)
         print("freed")
@@ -245,7 +250,7 @@ announced = dist.FileStore(folder + "/announced", ranks)
 if rank == 1:
     announced.wait(["rank 0 has its callback"])  # so that a thread of gloo calls and frees it
 future = dist.all_reduce(torch.ones(4), async_op=True).get_future()
-future.add_done_callback(FutureCallback(SlowlyFreed()))
+span_with(SlowlyFreed(), folder=folder).end_with(future)
 if rank == 0:
     announced.set("rank 0 has its callback", "yes")
 future.wait()

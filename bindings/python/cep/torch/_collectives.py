@@ -13,9 +13,11 @@ from .._profiler import Profiler
 from .._region import Region
 from .._streams import HOST
 from ._capture import warn
-from ._comm_span import AsyncSpan, Description, SideStreams, end_done_spans
-from ._kept_tensors import kept_tensors
+from . import _future_callbacks  # noqa: F401  # the interpreter's exit waits for those of asynchronous spans
+from ._comm_span import Description, SideStreams, begin_async
 from ._groups import Group, Groups, resolve_group
+from ._hook_calls import AsyncSpan, end_done_spans
+from ._kept_tensors import kept_tensors
 from ._hooks import is_compiling, note_failure
 from ._operations import BATCH, MESSAGE, Arguments, Function, Keywords, Operation, available_functions
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, tensor_bytes, torch
@@ -82,7 +84,7 @@ class CommRecorder:
                 return self.profiler.region(name, kind="comm", stream=stream, bytes=size, group=group.name, coll=coll)
             if not _is_measurable(function.operation, device):
                 return None
-            return AsyncSpan(self.profiler, self.streams, Description(name, size, group, coll), device)
+            return begin_async(self.profiler, self.streams, Description(name, size, group, coll), device)
         except Exception as error:
             note_failure(error)
             return None
@@ -133,14 +135,6 @@ class CommRecorder:
         except Exception as error:
             note_failure(error)
         return work
-
-    def bucket_span(self, process_group: Optional[ProcessGroup], tensor: Any, name: str) -> Optional[AsyncSpan]:
-        """The span of the reduction of one of DistributedDataParallel's buckets; None if it cannot be timed."""
-        if process_group is None or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
-            return None
-        group = self.groups.find(process_group)
-        what = Description(name, tensor_bytes(tensor) or None, group, group.indices.take(self.profiler._step))
-        return AsyncSpan(self.profiler, self.streams, what, tensor.device.index if tensor.is_cuda else None)
 
 
 def _is_measurable(operation: Operation, device: Optional[int]) -> bool:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """DistributedDataParallel's own all-reduces, timed without a communication hook.
 
-DDP's C++ code reduces a bucket with the operator c10d::allreduce_. On recorded steps a function in Python stands before
-that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs as if cep were not there.
+DDP's C++ code reduces a bucket with the operator c10d::allreduce_. On recorded steps a function of the extension module
+stands before that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs as if cep were not there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional
 
 from .._handle import Removal
 from ._collectives import CommRecorder, nested
-from ._comm_span import AsyncSpan
+from ._hook_calls import BucketFunction, BucketTimer, times_buckets
 from ._hooks import note_failure
 from ._pytorch import Module, ProcessGroup, torch
 from ._steps import step_listeners
@@ -35,6 +35,9 @@ _unbox_group: Any = getattr(getattr(_c10d, "ProcessGroup", None), "unbox", None)
 _unbox_work: Any = getattr(getattr(_c10d, "Work", None), "unbox", None)
 
 
+_is_capturing: Any = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)  # None without CUDA
+
+
 def _operator() -> Callable[..., Any]:
     """The operator, for arguments that the dispatcher has passed. torch.ops' own way to it looks for the overload that they
     fit, which takes five times as long as all else here."""
@@ -45,7 +48,7 @@ def _operator() -> Callable[..., Any]:
     return functools.partial(call, find(f"c10d::{_OPERATOR}", ""))
 
 
-class DDPReductions:
+class DDPReductions(BucketTimer):
     """Times the all-reduces that the DistributedDataParallel models of one profiler make themselves.
 
     The function is put before the operator and taken away by profiler.step(), for tensors of the models' devices only. The
@@ -54,13 +57,18 @@ class DDPReductions:
 
     def __init__(self, recorder: CommRecorder) -> None:
         self._recorder = recorder
-        self._operator = _operator()
         self._groups: list[ProcessGroup] = []  # of the models, once for each
+        groups, streams = recorder.groups, recorder.streams
+        super().__init__(
+            recorder.profiler.region("all_reduce", kind="comm"),
+            self._groups, groups.known, groups.find, streams.known, streams.of,
+            nested, _is_capturing, _unbox_group, _unbox_work, _operator(),
+        )  # fmt: skip
         self._keys: set[str] = set()  # of the models' devices
         self._library: Any = torch.library.Library("c10d", "IMPL")
-        self._function = _weakly(self, self._operator)
+        # It keeps no profiler open.
+        self._function = BucketFunction(self, torch._C._AutoDispatchBelowAutograd)
         self._is_registered = False
-        self._running = 0  # calls of the function
         self._lock = threading.RLock()
 
     def hold(self, group: ProcessGroup, device: str) -> Removal:
@@ -130,55 +138,8 @@ class DDPReductions:
             self._library.m.reset()
             self._is_registered = False
 
-    def _begin(self, tensor: Any, boxed_group: Any) -> Optional[AsyncSpan]:
-        """The span of a bucket's reduction. None for other calls: those of Python, whose wrappers time them, and DDP's
-        own of the parameters that it has not used."""
-        if not self._recorder.recording or nested.inside or not (tensor.is_floating_point() or tensor.is_complex()):
-            return None
-        try:
-            group = _unbox_group(boxed_group)
-            return self._recorder.bucket_span(group, tensor, "all_reduce") if group in self._groups else None
-        except Exception as error:
-            note_failure(error)
-            return None
-
-    @staticmethod
-    def _end(span: AsyncSpan, boxed_work: Any) -> None:
-        try:
-            span.end_with_works([_unbox_work(boxed_work)], ())  # DDP keeps its buckets until it has waited
-        except Exception as error:
-            note_failure(error)
-
 
 _registered: Callable[[], Optional[DDPReductions]] = lambda: None  # whose function stands before the operator
-
-
-def _weakly(reductions: DDPReductions, operator: Any) -> Callable[..., Any]:
-    """The function that takes the place of the operator: calls it, and times it if it reduces a bucket. It keeps no
-    profiler open."""
-    reference = weakref.ref(reductions)
-    below_autograd = torch._C._AutoDispatchBelowAutograd  # the dispatcher skips the keys of this function
-
-    def all_reduce(tensors: Any, group: Any, *args: Any, **kwargs: Any) -> Any:
-        found, span = reference(), None
-        if found is not None:
-            found._running += 1
-            span = found._begin(tensors[0], group)
-        try:
-            with below_autograd():
-                result = (operator if found is None else found._operator)(tensors, group, *args, **kwargs)
-            if found is not None and span is not None:
-                found._end(span, result[1])
-            return result
-        except BaseException as error:
-            if span is not None:
-                span.fail(type(error))
-            raise
-        finally:
-            if found is not None:
-                found._running -= 1
-
-    return all_reduce
 
 
 def _has_hook(model: Module) -> bool:
@@ -190,9 +151,10 @@ def time_own_reductions(model: Module, recorder: CommRecorder) -> Optional[Remov
     """Times the all-reduces of a DistributedDataParallel, each bucket by itself, without a communication hook.
 
     Returns:
-        What undoes it. None if this PyTorch, or the model, which has a hook, does not allow it.
+        What undoes it. None if this PyTorch, or the model, which has a hook, does not allow it, and without the extension
+        module.
     """
-    if _unbox_group is None or _unbox_work is None:
+    if not times_buckets or _unbox_group is None or _unbox_work is None:
         return None
     ddp: Any = model
     try:

@@ -9,36 +9,12 @@ import zlib
 from typing import Any, Callable, NamedTuple, Optional, cast
 
 from .._attributes import GROUP_MAX_BYTES
+from ._hook_calls import Indices
 from ._pytorch import ProcessGroup, dist, torch
 
 _c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None
 _ProcessGroup: Any = getattr(dist, "ProcessGroup", ())
 _ID_LENGTH = 8
-_COLLECTIVES_PER_STEP = 1_000_000  # in decimal, so that people can read the step in an index
-
-
-class Indices:
-    """The indices of a group's collectives: the step times a million, plus how many came before in the step.
-
-    So ranks need not count on steps that they do not record, and a rank that has recorded other steps than the others
-    still has the same index for the same collective. Where steps go back, the indices go on. Thread-safe.
-    """
-
-    __slots__ = ("_step", "_next", "_lock")
-
-    def __init__(self) -> None:
-        self._step = -1
-        self._next = 0
-        self._lock = threading.Lock()
-
-    def take(self, step: int, count: int = 1) -> int:
-        """The next index in a step; the one after it is `count` higher."""
-        with self._lock:
-            if step != self._step:
-                self._step = step
-                self._next = max(self._next, step * _COLLECTIVES_PER_STEP)
-            self._next += count
-            return self._next - count
 
 
 class Group(NamedTuple):
@@ -50,6 +26,9 @@ class Group(NamedTuple):
     on_device: bool
     """Whether its collectives without a tensor (barriers) run on the device."""
     indices: Indices
+    """The step times a million, plus how many came before in the step. So ranks need not count on steps that they do not
+    record, and a rank that has recorded other steps than the others still has the same index for the same collective.
+    Where steps go back, the indices go on."""
 
 
 def compact_ranks(ranks: list[int]) -> str:
@@ -126,7 +105,7 @@ class Groups:
 
     def __init__(self) -> None:
         # By id(). The weak reference shows whether the id still belongs to that group. A weak dictionary is slower.
-        self._known: dict[int, tuple[Callable[[], Any], Group]] = {}
+        self.known: dict[int, tuple[Callable[[], Any], Group]] = {}
         # By name, so that a group that is destroyed and made again goes on counting.
         self._indices: dict[str, Indices] = {}
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -138,10 +117,10 @@ class Groups:
             name = f"{name}:{compact_ranks(dist.get_process_group_ranks(group))}"
         with self._lock:
             self._names[group] = shortened(name)
-            self._known.pop(id(group), None)
+            self.known.pop(id(group), None)
 
     def find(self, group: ProcessGroup) -> Group:
-        known = self._known.get(id(group))
+        known = self.known.get(id(group))
         return known[1] if known is not None and known[0]() is group else self._add(group)
 
     def _add(self, group: ProcessGroup) -> Group:
@@ -149,7 +128,7 @@ class Groups:
             name = self._names.get(group) or default_name(group)
             indices = self._indices.setdefault(name, Indices())
             found = Group(name, dist.get_world_size(group), _runs_on_device(group), indices)
-            self._known[id(group)] = weakref.ref(group), found
+            self.known[id(group)] = weakref.ref(group), found
             return found
 
     def between(self, group: ProcessGroup, source: int, target: int) -> Group:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from threading import get_ident
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._argument_order import profiler_first
@@ -17,14 +16,13 @@ from ._backward import Backward, backward_of, graph_task
 from ._capture import warn
 from ._claims import claims_of
 from ._collectives import instrument_collectives
-from ._comm_span import end_done_spans
-from ._ddp import DDPGradientSync, time_reduction
+from ._ddp import time_reduction
 from ._device import follow_device_of
-from ._hooks import is_compiling, note_failure
+from ._hook_calls import ForwardCalls, end_done_spans
 from ._matmul_dtype import matmul_dtype
 from ._memory import PhasePeaks, record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
-from ._phases import NotFinished, Phase
+from ._phases import Phase
 from ._pytorch import (
     Module,
     Optimizer,
@@ -34,104 +32,39 @@ from ._pytorch import (
 )
 from ._steps import step_listeners
 
-_is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
-
-
-class _ForwardTimer:
+class _Forward(ForwardCalls):
     """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""
 
     def __init__(self, profiler: Profiler, prefix: str, backward: Backward, model: Module) -> None:
-        self._recording = profiler._recording
-        self._forward = Phase(profiler.region(prefix + "forward", kind="compute"))
-        self._forward_no_grad = Phase(profiler.region(prefix + "forward_no_grad", kind="compute"))
-        self._backward = backward
+        phases = (Phase(profiler.region(prefix + name, kind="compute")) for name in ("forward", "forward_no_grad"))
+        super().__init__(*phases, backward, graph_task, torch.is_grad_enabled)
         self._model = model
         self._patches = Patches()
-        self._is_on = False
-        self.sync: Optional[DDPGradientSync] = None
-        self.before: Optional[Callable[[], None]] = None  # called before each forward
         self.peaks: Optional[PhasePeaks] = None
         self._profiler: Optional[Profiler] = profiler  # until it knows the type of matrix products
-
-    def __bool__(self) -> bool:
-        """Whether a forward is open."""
-        return bool(self._forward) or bool(self._forward_no_grad)
+        self.after = self._after
 
     def attach(self) -> Removal:
         # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
-        remove = patch_call(self._model, self._around, self._patches)
-        self._is_on = True
+        remove = patch_call(self._model, self.around, self._patches)
+        self.is_on = True
 
         def detach() -> None:
-            self._is_on = False
+            self.is_on = False
             remove()
 
         return detach
 
-    def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
-                return original(*args, **kwargs)
-            if self.before is not None:
-                self.before()
-            phase = self._begin() if self._recording and self._is_on else None
-            if phase is None:
-                return original(*args, **kwargs)
-            try:
-                output = original(*args, **kwargs)
-            except BaseException as error:
-                self._end(phase, None, type(error))
-                raise
-            self._end(phase, output, None)
-            return output
-
-        return call
-
-    def _begin(self) -> Optional[Phase]:
-        """The phase that times a call; None for one inside of a call or of a backward (activation checkpointing), which is
-        part of that."""
-        try:
-            if graph_task() != -1:
-                return None
-            if self._backward.running.locked():
-                self._backward.abandon()
-            thread = get_ident()
-            if self._forward.is_open(thread) or self._forward_no_grad.is_open(thread):
-                return None
-            phase = self._forward if _is_grad_enabled() else self._forward_no_grad
-            phase.begin(thread)
-            return phase
-        except Exception as error:
-            note_failure(error)
-            return None
-
-    def _end(self, phase: Phase, output: Any, error: Optional[type[BaseException]]) -> None:
-        try:
-            thread = get_ident()
-            if not phase.is_open(thread):  # abandoned
-                return
-            phase.end(thread, error)
-            if error is not None or phase is not self._forward:
-                return
-            if self.peaks is not None:
-                self.peaks.end("forward")
-            self._backward.watch(output, self.sync if self.sync is not None and self.sync.is_due() else None)
-            if self._profiler is not None:
-                self._note_dtype(output)
-        except Exception as failure:
-            note_failure(failure)
-
-    def _note_dtype(self, output: Any) -> None:
-        """After the first forward that is timed."""
+    def _after(self, output: Any) -> None:
+        """After a forward with gradients."""
+        if self.peaks is None:
+            self.after = None  # no more calls: the first forward told it all
+        else:
+            self.peaks.end("forward")
         profiler, self._profiler = self._profiler, None
-        found = matmul_dtype(output)
         if profiler is not None:
+            found = matmul_dtype(output)
             profiler.add_settings({} if found is None else {"matmul_dtype": found})
-
-    def abandon(self) -> None:
-        """Ends a forward of this thread as not finished: an optimizer steps in it."""
-        self._forward.end(get_ident(), NotFinished)
-        self._forward_no_grad.end(get_ident(), NotFinished)
 
 
 class Instrumentation(Removable):
@@ -147,10 +80,11 @@ class Instrumentation(Removable):
         self._profiler = profiler
         self._recording = profiler._recording
         self._memory = memory
-        self._forward: Optional[_ForwardTimer] = None
+        self._forward: Optional[_Forward] = None
         self._optimizer = Phase(profiler.region(prefix + "optimizer", kind="compute"))
         self._backward = backward_of(profiler, prefix)
-        self._backward.peaks = self._peaks or self._backward.peaks
+        if self._peaks is not None:
+            self._backward.after = functools.partial(self._peaks.end, "backward")
         self._timer = OptimizerTimer(profiler, self._optimizer, self._abandon_unfinished, self._after_optimizer)
         self._optimizers: list[Optimizer] = []
         self._hooks: list[Removal] = []  # of the recorded step
@@ -158,7 +92,7 @@ class Instrumentation(Removable):
         self.is_attached = False
         """Whether the hooks are on."""
 
-    def _start(self, model: Optional[_ForwardTimer], optimizers: list[Optimizer]) -> None:
+    def _start(self, model: Optional[_Forward], optimizers: list[Optimizer]) -> None:
         claims = claims_of(self._profiler)
         self._forward = model
         self._optimizers = [optimizer for optimizer in optimizers if claims.claim_optimizer(optimizer)]
@@ -217,7 +151,7 @@ class Instrumentation(Removable):
         end_done_spans(self._profiler)
         if self._forward:
             self._forward.abandon()
-        if self._backward.running.locked():
+        if self._backward.is_running:
             self._backward.abandon()
 
     def _after_optimizer(self) -> None:
@@ -310,11 +244,11 @@ def instrument(
     claims = claims_of(profiler)
     follow_device_of(model, profiler)
     made = Instrumentation(profiler, prefix, memory, memory_phases)
-    forward: Optional[_ForwardTimer] = None
+    forward: Optional[_Forward] = None
     try:
         if claims.claim_model(model, prefix):
             made._removals.append(functools.partial(claims.release_model, model))
-            forward = _ForwardTimer(profiler, prefix, made._backward, model)
+            forward = _Forward(profiler, prefix, made._backward, model)
             forward.peaks = made._peaks
         if collectives and distributed_is_initialized():
             made._removals.append(instrument_collectives(profiler).remove)

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For the hooks of cep.torch: OpenSpans, the open spans of a phase that hooks begin and end.
+// OpenSpans: the open spans of a phase that hooks begin and end.
 #include "native.h"
 
 #include <string.h>
-
-// ---- OpenSpans -----------------------------------------------------------------------------------------------------
 
 typedef struct {
     unsigned long key;  ///< a thread, or 0 for the whole process
@@ -52,14 +50,27 @@ static bool make_room(open_spans_object* self) {
     return true;
 }
 
-static PyObject* open_spans_begin(PyObject* object, PyObject* given) {
+bool begin_keyed_span(PyObject* object, unsigned long key) {
     open_spans_object* self = (open_spans_object*)object;
-    open_span begun = {0, CEP_SPAN_NONE, NULL};
-    if (!key_of(given, &begun.key) || !end_key(self, begun.key, self->not_finished)) return NULL;
-    if (!begin_span((region_object*)self->region, &begun.span, &begun.stream)) return NULL;
-    if (!make_room(self)) return NULL;
+    open_span begun = {key, CEP_SPAN_NONE, NULL};
+    if (!end_key(self, key, self->not_finished)) return false;
+    if (!begin_span((region_object*)self->region, &begun.span, &begun.stream)) return false;
+    if (!make_room(self)) return false;
     self->spans[self->count++] = begun;
-    return new_none();
+    return true;
+}
+
+bool end_keyed_span(PyObject* object, unsigned long key, PyObject* error) {
+    return end_key((open_spans_object*)object, key, error);
+}
+
+bool has_keyed_span(PyObject* object, unsigned long key) {
+    return find_key((open_spans_object*)object, key) >= 0;
+}
+
+static PyObject* open_spans_begin(PyObject* object, PyObject* given) {
+    unsigned long key = 0;
+    return key_of(given, &key) && begin_keyed_span(object, key) ? new_none() : NULL;
 }
 
 static PyObject* open_spans_end(PyObject* object, PyObject* const* args, Py_ssize_t count) {

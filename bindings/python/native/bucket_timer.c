@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BucketTimer: times DistributedDataParallel's all-reduces, in the place of the operator that makes them: see
+// cep/torch/_ddp_reductions.py.
+#include "native.h"
+
+/// What the package gives a BucketTimer, in this order.
+enum {
+    region_at,            ///< one of the rows' name
+    groups_at,            ///< a list: the process groups of the models
+    known_groups_at,      ///< by id(): (weak reference, Group), as Groups has them
+    find_group_at,        ///< makes a Group that is not known
+    side_streams_at,      ///< by (name of the group, device): SideStream
+    make_side_stream_at,  ///< makes one that is missing, of a Group and a device
+    nested_at,            ///< its attribute `inside`: whether a timed function of torch.distributed makes the call
+    is_capturing_at,      ///< whether the current stream is captured into a graph
+    unbox_group_at,       ///< Python's object of a group that the dispatcher passes
+    unbox_work_at,
+    given_count
+};
+
+typedef struct {
+    PyObject_HEAD PyObject* given[given_count];
+    PyObject* operator_;  ///< DDP's own
+    int running;          ///< calls
+} bucket_timer_object;
+
+/// The function that stands before the operator: calls it, and times it while its BucketTimer lives.
+typedef struct {
+    PyObject_HEAD PyObject* timer;  ///< a weak reference: this keeps no profiler open
+    PyObject* operator_;
+    PyObject* below_autograd;  ///< the dispatcher skips the keys of this function within it
+} bucket_function_object;
+
+/// A Group's members.
+enum { name_at, size_at, on_device_at, indices_at };
+
+static bool is_true(PyObject* owned) {
+    const int truth = owned != NULL ? PyObject_IsTrue(owned) : 0;
+    Py_XDECREF(owned);
+    return truth > 0;
+}
+
+static bool has(PyObject* object, const char* attribute) {
+    return is_true(PyObject_GetAttrString(object, attribute));
+}
+
+/// Not DDP's own of the parameters that it has not used.
+static bool has_gradients(PyObject* tensor) {
+    return is_true(PyObject_CallMethod(tensor, "is_floating_point", NULL)) ||
+           (PyErr_Occurred() == NULL && is_true(PyObject_CallMethod(tensor, "is_complex", NULL)));
+}
+
+/// The Group of a process group: a new reference.
+static PyObject* find_group(const bucket_timer_object* self, PyObject* process_group) {
+    PyObject* key = PyLong_FromVoidPtr(process_group);
+    PyObject* known = key != NULL ? PyDict_GetItemWithError(self->given[known_groups_at], key) : NULL;
+    Py_XDECREF(key);
+    if (known != NULL && PyWeakref_GetObject(PyTuple_GetItem(known, 0)) == process_group) {
+        PyObject* group = PyTuple_GetItem(known, 1);
+        Py_XINCREF(group);
+        return group;
+    }
+    return PyErr_Occurred() != NULL ? NULL
+                                    : PyObject_CallFunctionObjArgs(self->given[find_group_at], process_group, NULL);
+}
+
+/// The SideStream of a group on a tensor's device: a new reference.
+static PyObject* find_side_stream(const bucket_timer_object* self, PyObject* group, PyObject* tensor) {
+    PyObject* device = PyObject_GetAttrString(tensor, "device");
+    PyObject* index = device != NULL ? PyObject_GetAttrString(device, "index") : NULL;
+    PyObject* key = index != NULL ? PyTuple_Pack(2, PyTuple_GetItem(group, name_at), index) : NULL;
+    PyObject* side = key != NULL ? PyDict_GetItemWithError(self->given[side_streams_at], key) : NULL;
+    Py_XINCREF(side);
+    if (side == NULL && key != NULL && PyErr_Occurred() == NULL)
+        side = PyObject_CallFunctionObjArgs(self->given[make_side_stream_at], group, index, NULL);
+    Py_XDECREF(key);
+    Py_XDECREF(index);
+    Py_XDECREF(device);
+    return side;
+}
+
+static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group, PyObject* tensor, bool is_async) {
+    const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
+    PyObject* indices = PyTuple_GetItem(group, indices_at);
+    PyObject* bytes = PyObject_GetAttrString(tensor, "nbytes");
+    if (bytes == NULL || !PyObject_TypeCheck(indices, indices_type)) {
+        Py_XDECREF(bytes);
+        return NULL;
+    }
+    return Py_BuildValue("(NOOLOO)", bytes, Py_None, PyTuple_GetItem(group, name_at),
+                         take_index(indices, profiler->step, 1), Py_None, is_async ? Py_True : Py_False);
+}
+
+/// The span of a bucket's reduction; NULL for other calls, or with an exception.
+static PyObject* begin_bucket(bucket_timer_object* self, PyObject* tensor, PyObject* process_group) {
+    if (!has_gradients(tensor) || PySequence_Contains(self->given[groups_at], process_group) != 1) return NULL;
+    const bool on_gpu = has(tensor, "is_cuda");
+    if (on_gpu && is_true(PyObject_CallObject(self->given[is_capturing_at], NULL))) return NULL;
+    if (PyErr_Occurred() != NULL) return NULL;
+    PyObject* group = find_group(self, process_group);
+    PyObject* side = on_gpu && group != NULL ? find_side_stream(self, group, tensor) : NULL;
+    PyObject* attributes =
+        group != NULL && (side != NULL) == on_gpu ? attributes_of(self, group, tensor, !on_gpu) : NULL;
+    PyObject* span =
+        attributes != NULL ? new_async_span((region_object*)self->given[region_at], side, attributes) : NULL;
+    Py_XDECREF(attributes);
+    Py_XDECREF(side);
+    Py_XDECREF(group);
+    return span;
+}
+
+/// None for calls of Python's functions, whose wrappers time them.
+static PyObject* begin_if_recording(bucket_timer_object* self, PyObject* args) {
+    const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
+    if (!is_recording(profiler) || has(self->given[nested_at], "inside")) return NULL;
+    PyObject* tensor = PySequence_GetItem(PyTuple_GetItem(args, 0), 0);
+    PyObject* group = tensor != NULL
+                          ? PyObject_CallFunctionObjArgs(self->given[unbox_group_at], PyTuple_GetItem(args, 1), NULL)
+                          : NULL;
+    PyObject* span = group != NULL ? begin_bucket(self, tensor, group) : NULL;
+    Py_XDECREF(tensor);
+    Py_XDECREF(group);
+    return span;
+}
+
+/// DDP keeps its buckets until it has waited.
+static bool end_bucket(const bucket_timer_object* self, PyObject* span, PyObject* result) {
+    PyObject* boxed = PySequence_GetItem(result, 1);
+    PyObject* work = boxed != NULL ? PyObject_CallFunctionObjArgs(self->given[unbox_work_at], boxed, NULL) : NULL;
+    PyObject* works = work != NULL ? PyTuple_Pack(1, work) : NULL;
+    const bool ended = works != NULL && end_with_works(span, works, NULL);
+    Py_XDECREF(boxed);
+    Py_XDECREF(work);
+    Py_XDECREF(works);
+    return ended;
+}
+
+static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operator_, PyObject* args,
+                                     PyObject* keywords) {
+    PyObject* guard = PyObject_CallObject(below_autograd, NULL);
+    PyObject* entered = guard != NULL ? PyObject_CallMethod(guard, "__enter__", NULL) : NULL;
+    PyObject* result = entered != NULL ? PyObject_Call(operator_, args, keywords) : NULL;
+    PyObject *type = NULL, *value = NULL, *traceback = NULL;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject* left = entered != NULL ? PyObject_CallMethod(guard, "__exit__", "OOO", Py_None, Py_None, Py_None) : NULL;
+    if (left == NULL) PyErr_Clear();
+    Py_XDECREF(left);
+    Py_XDECREF(entered);
+    Py_XDECREF(guard);
+    PyErr_Restore(type, value, traceback);
+    return result;
+}
+
+static PyObject* time_call(bucket_timer_object* self, PyObject* below_autograd, PyObject* args, PyObject* keywords) {
+    PyObject* span = begin_if_recording(self, args);
+    if (span == NULL && !note_failure()) return NULL;
+    PyObject* result = call_below_autograd(below_autograd, self->operator_, args, keywords);
+    if (span == NULL) return result;
+    PyObject *type = NULL, *value = NULL, *traceback = NULL;
+    PyErr_Fetch(&type, &value, &traceback);
+    const bool ended = result != NULL ? end_bucket(self, span, result) : fail_async_span(span, type);
+    if (!ended) (void)note_failure();
+    Py_DECREF(span);
+    PyErr_Restore(type, value, traceback);
+    return result;
+}
+
+static PyObject* bucket_function_call(PyObject* object, PyObject* args, PyObject* keywords) {
+    bucket_function_object* self = (bucket_function_object*)object;
+    bucket_timer_object* timer = (bucket_timer_object*)PyWeakref_GetObject(self->timer);
+    if (timer == NULL) return NULL;
+    if ((PyObject*)timer == Py_None || PyTuple_Size(args) < 2)
+        return call_below_autograd(self->below_autograd, self->operator_, args, keywords);
+    Py_INCREF(timer);
+    Py_INCREF(object);  // who reacts to the call may take this function away
+    ++timer->running;
+    PyObject* result = time_call(timer, self->below_autograd, args, keywords);
+    --timer->running;
+    Py_DECREF(object);
+    Py_DECREF(timer);
+    return result;
+}
+
+// ---- The types -----------------------------------------------------------------------------------------------------
+
+static int bucket_timer_init(PyObject* object, PyObject* args, PyObject* keywords) {
+    bucket_timer_object* self = (bucket_timer_object*)object;
+    (void)keywords;
+    if (PyTuple_Size(args) != given_count + 1 || !PyObject_TypeCheck(PyTuple_GetItem(args, region_at), region_type)) {
+        PyErr_Format(PyExc_TypeError, "BucketTimer takes a region and %d further objects", (int)given_count);
+        return -1;
+    }
+    for (int i = 0; i < given_count; ++i) set_reference(&self->given[i], PyTuple_GetItem(args, i));
+    set_reference(&self->operator_, PyTuple_GetItem(args, given_count));
+    return 0;
+}
+
+static int bucket_timer_traverse(PyObject* object, visitproc visit, void* arg) {
+    bucket_timer_object* self = (bucket_timer_object*)object;
+    Py_VISIT(Py_TYPE(object));
+    for (int i = 0; i < given_count; ++i) Py_VISIT(self->given[i]);
+    Py_VISIT(self->operator_);
+    return 0;
+}
+
+static int bucket_timer_clear(PyObject* object) {
+    bucket_timer_object* self = (bucket_timer_object*)object;
+    for (int i = 0; i < given_count; ++i) Py_CLEAR(self->given[i]);
+    Py_CLEAR(self->operator_);
+    return 0;
+}
+
+static void bucket_timer_free(PyObject* object) {
+    PyObject_GC_UnTrack(object);
+    (void)bucket_timer_clear(object);
+    free_object(object);
+}
+
+static int bucket_function_init(PyObject* object, PyObject* args, PyObject* keywords) {
+    bucket_function_object* self = (bucket_function_object*)object;
+    PyObject *timer = NULL, *below_autograd = NULL;
+    (void)keywords;
+    if (!PyArg_ParseTuple(args, "O!O", bucket_timer_type, &timer, &below_autograd)) return -1;
+    self->timer = PyWeakref_NewRef(timer, NULL);
+    set_reference(&self->operator_, ((bucket_timer_object*)timer)->operator_);
+    set_reference(&self->below_autograd, below_autograd);
+    return self->timer != NULL ? 0 : -1;
+}
+
+static void bucket_function_free(PyObject* object) {
+    bucket_function_object* self = (bucket_function_object*)object;
+    Py_CLEAR(self->timer);
+    Py_CLEAR(self->operator_);
+    Py_CLEAR(self->below_autograd);
+    free_object(object);
+}
+
+static PyMemberDef bucket_timer_members[] = {
+    {(char*)"_running", T_INT, offsetof(bucket_timer_object, running), READONLY, NULL},
+    {(char*)"_operator", T_OBJECT, offsetof(bucket_timer_object, operator_), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot bucket_timer_slots[] = {
+    {Py_tp_init, bucket_timer_init},   {Py_tp_dealloc, bucket_timer_free},    {Py_tp_traverse, bucket_timer_traverse},
+    {Py_tp_clear, bucket_timer_clear}, {Py_tp_members, bucket_timer_members}, {0, NULL},
+};
+
+PyType_Spec bucket_timer_spec = {
+    .name = "cep._native.BucketTimer",
+    .basicsize = sizeof(bucket_timer_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = bucket_timer_slots,
+};
+
+static PyType_Slot bucket_function_slots[] = {
+    {Py_tp_init, bucket_function_init},
+    {Py_tp_dealloc, bucket_function_free},
+    {Py_tp_call, bucket_function_call},
+    {0, NULL},
+};
+
+PyType_Spec bucket_function_spec = {
+    .name = "cep._native.BucketFunction",
+    .basicsize = sizeof(bucket_function_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = bucket_function_slots,
+};

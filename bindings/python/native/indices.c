@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Indices: the indices of a group's collectives: see cep/torch/_groups.py.
+#include "native.h"
+
+enum { collectives_per_step = 1000000 };  // in decimal, so that people can read the step in an index
+
+typedef struct {
+    PyObject_HEAD long long step, next;
+} indices_object;
+
+long long take_index(PyObject* object, long long step, long long count) {
+    indices_object* self = (indices_object*)object;
+    if (step != self->step) {
+        self->step = step;
+        const long long first = step * collectives_per_step;
+        if (self->next < first) self->next = first;
+    }
+    self->next += count;
+    return self->next - count;
+}
+
+static PyObject* indices_take(PyObject* object, PyObject* args) {
+    long long step = 0, count = 1;
+    if (!PyArg_ParseTuple(args, "L|L", &step, &count)) return NULL;
+    return PyLong_FromLongLong(take_index(object, step, count));
+}
+
+static PyObject* indices_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+    indices_object* self = (indices_object*)PyType_GenericAlloc(type, 0);
+    (void)args;
+    (void)keywords;
+    if (self != NULL) self->step = -1;
+    return (PyObject*)self;
+}
+
+static PyMethodDef methods[] = {
+    {"take", indices_take, METH_VARARGS, "The next index in a step; the one after it is `count` higher."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, indices_new}, {Py_tp_dealloc, free_object}, {Py_tp_methods, methods}, {0, NULL}};
+
+PyType_Spec indices_spec = {
+    .name = "cep._native.Indices",
+    .basicsize = sizeof(indices_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
