@@ -94,8 +94,9 @@ static bool abandon_backward(backward_object* self) {
 }
 
 static PyObject* backward_abandon(PyObject* object, PyObject* unused) {
+    backward_object* self = (backward_object*)object;
     (void)unused;
-    return none_or_failure(abandon_backward((backward_object*)object));
+    return none_or_failure(end_done_spans(self->profiler) && abandon_backward(self));
 }
 
 /// Whether an attribute is true; −1 with an exception.
@@ -207,7 +208,8 @@ static PyMethodDef backward_methods[] = {
     {"watch", backward_watch, METH_VARARGS,
      "Has the phase begin at the first gradient of a recorded forward's output."},
     {"unwatch", backward_unwatch, METH_NOARGS, "Removes the hooks of parameters and inputs."},
-    {"abandon", backward_abandon, METH_NOARGS, "Ends a backward whose end was not seen, because the engine raised."},
+    {"abandon", backward_abandon, METH_NOARGS,
+     "Ends what an optimizer's step ends: collectives that are done, and a backward whose engine raised."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -231,17 +233,19 @@ enum { forward_at, no_grad_at, backward_at, graph_task_at, is_grad_enabled_at, p
 
 typedef struct {
     PyObject_HEAD PyObject* parts[part_count];
+    PyObject* model;
     PyObject* before;  ///< called before each call of the model, recorded or not; NULL or None: nothing
     PyObject* sync;    ///< a DDPGradientSync; NULL or None: none
     PyObject* after;   ///< called with the output of a forward with gradients; NULL or None: nothing
-    char is_on;
+    PyObject* timed;   ///< a timed_forward_object: what takes the place of the model's call
+    PyObject* beside;  ///< what was in that place before; NULL: nothing
+    bool is_on, is_placed;
 } forward_object;
 
-/// What takes the place of the model's call.
+/// What takes the place of a model's call.
 typedef struct {
-    PyObject_HEAD PyObject* owner;
+    PyObject_HEAD forward_object* owner;
     PyObject* original;
-    PyObject* attributes;
 } timed_forward_object;
 
 static bool is_in_graph_task(const forward_object* self) {
@@ -297,31 +301,93 @@ static PyObject* time_forward(const forward_object* self, PyObject* original, Py
 
 static PyObject* timed_forward_call(PyObject* object, PyObject* args, PyObject* keywords) {
     timed_forward_object* self = (timed_forward_object*)object;
-    PyObject *owner = self->owner, *original = self->original;
+    forward_object* owner = self->owner;
+    PyObject* original = self->original;
     Py_INCREF(owner);  // the call may drop this object
     Py_INCREF(original);
-    PyObject* output = time_forward((forward_object*)owner, original, args, keywords);
+    PyObject* output = time_forward(owner, original, args, keywords);
     Py_DECREF(original);
     Py_DECREF(owner);
     return output;
 }
 
-static PyObject* forward_around(PyObject* object, PyObject* original) {
+// The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
+// copied nor pickled with the module. A module of PyTorch's looks at what setattr() sets for long: this goes past it.
+
+static const char place_name[] = "_compiled_call_impl";
+
+static PyObject* new_timed_forward(forward_object* self, PyObject* original) {
     timed_forward_object* made = (timed_forward_object*)PyType_GenericAlloc(timed_forward_type, 0);
     if (made == NULL) return NULL;
-    set_reference(&made->owner, object);
+    Py_INCREF(self);
+    made->owner = self;
     set_reference(&made->original, original);
     return (PyObject*)made;
 }
 
-/// Ends a forward of this thread as not finished: an optimizer steps in it.
+static bool make_timed(forward_object* self, PyObject* beside) {
+    PyObject* own = is_given(beside) ? NULL : PyObject_GetAttrString(self->model, "_call_impl");
+    PyObject* made = is_given(beside) || own != NULL ? new_timed_forward(self, own != NULL ? own : beside) : NULL;
+    Py_XDECREF(own);
+    if (made == NULL) return false;
+    set_reference(&self->timed, made);
+    set_reference(&self->beside, beside);
+    Py_DECREF(made);
+    return true;
+}
+
+static bool put_in_place(forward_object* self, PyObject* attributes) {
+    PyObject* beside = PyDict_GetItemString(attributes, place_name);
+    if ((self->timed == NULL || beside != self->beside) && !make_timed(self, beside)) return false;
+    self->is_placed = true;
+    return PyDict_SetItemString(attributes, place_name, self->timed) == 0;
+}
+
+/// What is to be in the place without the calls that are no longer wanted; NULL: nothing.
+static PyObject* wanted_beside(const forward_object* self) {
+    PyObject* found = self->beside;
+    while (found != NULL && Py_TYPE(found) == timed_forward_type && !((timed_forward_object*)found)->owner->is_placed)
+        found = ((timed_forward_object*)found)->owner->beside;
+    return found;
+}
+
+/// If somebody has replaced it since, that stays, and what it calls does no more than the original.
+static bool take_away(forward_object* self, PyObject* attributes) {
+    self->is_placed = false;
+    if (PyDict_GetItemString(attributes, place_name) != self->timed) return true;
+    PyObject* beside = wanted_beside(self);
+    if (beside != NULL) return PyDict_SetItemString(attributes, place_name, beside) == 0;
+    return PyDict_DelItemString(attributes, place_name) == 0;
+}
+
+/// The model's call is replaced while it is timed, and while each call is announced.
+static bool follow(forward_object* self) {
+    const bool wanted = self->is_on || is_given(self->before);
+    if (wanted == self->is_placed) return true;
+    PyObject* attributes = PyObject_GetAttrString(self->model, "__dict__");
+    const bool followed = attributes != NULL && (wanted ? put_in_place(self, attributes) : take_away(self, attributes));
+    Py_XDECREF(attributes);
+    return followed;
+}
+
+static PyObject* forward_turn(PyObject* object, PyObject* on) {
+    forward_object* self = (forward_object*)object;
+    self->is_on = PyObject_IsTrue(on) > 0;
+    return follow(self) ? new_none() : NULL;
+}
+
+static PyObject* forward_announce(PyObject* object, PyObject* before) {
+    forward_object* self = (forward_object*)object;
+    set_reference(&self->before, before);
+    return follow(self) ? new_none() : NULL;
+}
+
 static PyObject* forward_abandon(PyObject* object, PyObject* unused) {
     const forward_object* self = (forward_object*)object;
     const unsigned long thread = this_thread();
-    (void)unused;
     const bool ended = end_keyed_span(self->parts[forward_at], thread, hooks.not_finished) &&
                        end_keyed_span(self->parts[no_grad_at], thread, hooks.not_finished);
-    return ended ? new_none() : NULL;
+    return ended ? backward_abandon(self->parts[backward_at], unused) : NULL;
 }
 
 static int forward_bool(PyObject* object) {
@@ -333,9 +399,12 @@ static int forward_init(PyObject* object, PyObject* args, PyObject* keywords) {
     forward_object* self = (forward_object*)object;
     PyObject* given[part_count];
     (void)keywords;
-    if (!PyArg_ParseTuple(args, "O!O!O!OO", open_spans_type, &given[forward_at], open_spans_type, &given[no_grad_at],
-                          backward_type, &given[backward_at], &given[graph_task_at], &given[is_grad_enabled_at]))
+    PyObject* model = NULL;
+    if (!PyArg_ParseTuple(args, "OO!O!O!OO", &model, open_spans_type, &given[forward_at], open_spans_type,
+                          &given[no_grad_at], backward_type, &given[backward_at], &given[graph_task_at],
+                          &given[is_grad_enabled_at]))
         return -1;
+    set_reference(&self->model, model);
     for (int i = 0; i < part_count; ++i) set_reference(&self->parts[i], given[i]);
     return 0;
 }
@@ -344,9 +413,12 @@ static int forward_traverse(PyObject* object, visitproc visit, void* arg) {
     forward_object* self = (forward_object*)object;
     Py_VISIT(Py_TYPE(object));
     for (int i = 0; i < part_count; ++i) Py_VISIT(self->parts[i]);
+    Py_VISIT(self->model);
     Py_VISIT(self->before);
     Py_VISIT(self->sync);
     Py_VISIT(self->after);
+    Py_VISIT(self->timed);
+    Py_VISIT(self->beside);
     return 0;
 }
 
@@ -356,6 +428,8 @@ static int forward_clear(PyObject* object) {
     Py_CLEAR(self->before);
     Py_CLEAR(self->sync);
     Py_CLEAR(self->after);
+    Py_CLEAR(self->timed);
+    Py_CLEAR(self->beside);
     return 0;
 }
 
@@ -364,21 +438,21 @@ static void forward_free(PyObject* object) {
     PyObject_GC_UnTrack(object);
     (void)forward_clear(object);
     for (int i = 0; i < part_count; ++i) Py_CLEAR(self->parts[i]);
+    Py_CLEAR(self->model);
     free_object(object);
 }
 
 static PyMemberDef forward_members[] = {
-    {(char*)"before", T_OBJECT, offsetof(forward_object, before), 0, NULL},
     {(char*)"sync", T_OBJECT, offsetof(forward_object, sync), 0, NULL},
     {(char*)"after", T_OBJECT, offsetof(forward_object, after), 0, NULL},
-    {(char*)"is_on", T_BOOL, offsetof(forward_object, is_on), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyMethodDef forward_methods[] = {
-    {"around", forward_around, METH_O, "What takes the place of a model's call."},
+    {"turn", forward_turn, METH_O, "Turns the timing of the model's calls on and off."},
+    {"announce", forward_announce, METH_O, "Has a function called before each call of the model; None: no more."},
     {"abandon", forward_abandon, METH_NOARGS,
-     "Ends a forward of this thread as not finished: an optimizer steps in it."},
+     "Ends what an optimizer's step ends: also a forward of this thread, in which it steps."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -403,49 +477,34 @@ static int timed_forward_traverse(PyObject* object, visitproc visit, void* arg) 
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->owner);
     Py_VISIT(self->original);
-    Py_VISIT(self->attributes);
-    return 0;
-}
-
-static int timed_forward_clear(PyObject* object) {
-    Py_CLEAR(((timed_forward_object*)object)->attributes);
     return 0;
 }
 
 static void timed_forward_free(PyObject* object) {
     timed_forward_object* self = (timed_forward_object*)object;
     PyObject_GC_UnTrack(object);
-    (void)timed_forward_clear(object);
     Py_CLEAR(self->owner);
     Py_CLEAR(self->original);
     free_object(object);
 }
 
-static PyMemberDef timed_forward_members[] = {
-    {(char*)"__dictoffset__", T_PYSSIZET, offsetof(timed_forward_object, attributes), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyObject* timed_forward_dict(PyObject* object, void* unused) {
-    timed_forward_object* self = (timed_forward_object*)object;
+/// Copies of a model, deep or pickled, are not timed: DistributedDataParallel takes what is in the place along.
+static PyObject* timed_forward_reduce(PyObject* object, PyObject* unused) {
+    (void)object;
     (void)unused;
-    if (self->attributes == NULL) self->attributes = PyDict_New();
-    Py_XINCREF(self->attributes);
-    return self->attributes;
+    return Py_BuildValue("O()", Py_TYPE(Py_None));
 }
 
-static PyGetSetDef timed_forward_properties[] = {
-    {"__dict__", timed_forward_dict, NULL, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+static PyMethodDef timed_forward_methods[] = {
+    {"__reduce__", timed_forward_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot timed_forward_slots[] = {
-    {Py_tp_getset, timed_forward_properties},
     {Py_tp_dealloc, timed_forward_free},
     {Py_tp_traverse, timed_forward_traverse},
-    {Py_tp_clear, timed_forward_clear},
     {Py_tp_call, timed_forward_call},
-    {Py_tp_members, timed_forward_members},
+    {Py_tp_methods, timed_forward_methods},
     {0, NULL},
 };
 

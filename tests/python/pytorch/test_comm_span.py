@@ -147,7 +147,7 @@ def let_go(log, monkeypatch):
         gc.collect()
         kept_tensors.sweep()
         monkeypatch.setattr(Stream, "are_idle", False)
-        assert not kept_tensors
+        assert not kept_tensors.kept
 
     sweep_all()
     yield

@@ -55,13 +55,18 @@ def test_a_ddp_model_with_timed_buckets_can_be_copied(job):
     job.run(
         1,
         """
-import copy
+import copy, pickle
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     prof.step(0)
     with cep.torch.instrument(prof, model, None):
-        twin = copy.deepcopy(model)
-        twin(torch.ones(2, 4)).sum().backward()
+        twins = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+    for twin in twins:
+        torch.nn.init.zeros_(twin.module.weight)
+        torch.nn.init.ones_(twin.module.bias)
+        output = twin(torch.ones(2, 4))
+        assert output.eq(1).all(), output  # its own, not the first model's
+        output.sum().backward()
 dist.destroy_process_group()
 """,
     )

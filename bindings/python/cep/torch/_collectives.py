@@ -211,9 +211,9 @@ class _TimedFunctions:
         if is_recording is not self._attached:
             with self._lock:
                 self._attach() if is_recording else self._detach()
-        if kept_tensors:
+        if kept_tensors.kept:
             kept_tensors.sweep()
-        return bool(kept_tensors)
+        return bool(kept_tensors.kept)
 
     def _attach(self) -> None:
         if self._functions is None:

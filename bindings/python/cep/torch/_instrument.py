@@ -8,8 +8,7 @@ import functools
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._argument_order import profiler_first
-from .._handle import Removable, Removal, undo_all
-from .._patch import Patches
+from .._handle import Removable
 from .._profiler import Profiler
 from .._settings import note_training
 from ._backward import Backward, backward_of, graph_task
@@ -18,7 +17,7 @@ from ._claims import claims_of
 from ._collectives import instrument_collectives
 from ._ddp import time_reduction
 from ._device import follow_device_of
-from ._hook_calls import ForwardCalls, end_done_spans
+from ._hook_calls import ForwardCalls
 from ._matmul_dtype import matmul_dtype
 from ._memory import PhasePeaks, record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
@@ -27,7 +26,6 @@ from ._pytorch import (
     Module,
     Optimizer,
     distributed_is_initialized,
-    patch_call,
     torch,
 )
 from ._steps import step_listeners
@@ -36,24 +34,12 @@ class _Forward(ForwardCalls):
     """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""
 
     def __init__(self, profiler: Profiler, prefix: str, backward: Backward, model: Module) -> None:
-        phases = (Phase(profiler.region(prefix + name, kind="compute")) for name in ("forward", "forward_no_grad"))
-        super().__init__(*phases, backward, graph_task, torch.is_grad_enabled)
-        self._model = model
-        self._patches = Patches()
+        forward, no_grad = (Phase(profiler.region(prefix + name, kind="compute")) for name in ("forward", "forward_no_grad"))
+        # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
+        super().__init__(model, forward, no_grad, backward, graph_task, torch.is_grad_enabled)
         self.peaks: Optional[PhasePeaks] = None
         self._profiler: Optional[Profiler] = profiler  # until it knows the type of matrix products
-        self.after = self._after
-
-    def attach(self) -> Removal:
-        # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
-        remove = patch_call(self._model, self.around, self._patches)
-        self.is_on = True
-
-        def detach() -> None:
-            self.is_on = False
-            remove()
-
-        return detach
+        self.after: Optional[Callable[[Any], None]] = self._after
 
     def _after(self, output: Any) -> None:
         """After a forward with gradients."""
@@ -85,18 +71,19 @@ class Instrumentation(Removable):
         self._backward = backward_of(profiler, prefix)
         if self._peaks is not None:
             self._backward.after = functools.partial(self._peaks.end, "backward")
-        self._timer = OptimizerTimer(profiler, self._optimizer, self._abandon_unfinished, self._after_optimizer)
-        self._optimizers: list[Optimizer] = []
-        self._hooks: list[Removal] = []  # of the recorded step
-        self._unhook_forward: Optional[Removal] = None
+        self._optimizers: list[OptimizerTimer] = []
         self.is_attached = False
         """Whether the hooks are on."""
 
     def _start(self, model: Optional[_Forward], optimizers: list[Optimizer]) -> None:
-        claims = claims_of(self._profiler)
         self._forward = model
-        self._optimizers = [optimizer for optimizer in optimizers if claims.claim_optimizer(optimizer)]
-        self._removals += [functools.partial(claims.release_optimizer, optimizer) for optimizer in self._optimizers]
+        claims = claims_of(self._profiler)
+        abandon = self._backward.abandon if model is None else model.abandon
+        after = self._after_optimizer if self._memory or self._peaks is not None else None
+        for optimizer in optimizers:
+            if claims.claim_optimizer(optimizer):
+                self._removals.append(functools.partial(claims.release_optimizer, optimizer))
+                self._optimizers.append(OptimizerTimer(optimizer, self._profiler, self._optimizer, abandon, after))
         self._removals.append(self._stop)
         step_listeners(self._profiler).add(self._on_step)
         self._profiler._at_close.append(self.remove)
@@ -106,53 +93,32 @@ class Instrumentation(Removable):
         step_listeners(self._profiler).remove(self._on_step)
         with contextlib.suppress(ValueError):  # close() has removed it already, to call it
             self._profiler._at_close.remove(self.remove)
-        self._abandon_unfinished()
+        if self._forward is not None:
+            self._forward.abandon()
+        self._backward.abandon()
         self._optimizer.abandon()
         self._backward.unwatch()
-        undo_all(self._hooks)
-        self.is_attached = False
+        self._turn(False)
         self.announce_forwards(None)
 
     def _on_step(self, step: int = 0, recorded: bool = False) -> bool:
         """Puts the hooks on for a recorded step, and takes them off for another. Returns whether they are still to go."""
         is_recording = bool(self._recording)
-        if is_recording and not self.is_attached:
-            self.is_attached = True
-            for optimizer in self._optimizers:
-                self._hooks += self._timer.attach(optimizer)
-            self._follow_forward()
-        elif self.is_attached and not is_recording and not self._optimizer and not self._forward:
-            self.is_attached = False  # no phase is open, of another thread
-            undo_all(self._hooks)
-            self._follow_forward()
+        if is_recording is not self.is_attached and (is_recording or not self._optimizer and not self._forward):
+            self._turn(is_recording)  # off once no phase is open, of another thread
         return self.is_attached and not is_recording
 
-    def _follow_forward(self) -> None:
-        """The model's call is replaced on recorded steps, and while each call is announced."""
-        forward = self._forward
-        if forward is None:
-            return
-        is_wanted = self.is_attached or forward.before is not None
-        if is_wanted and self._unhook_forward is None:
-            self._unhook_forward = forward.attach()
-        elif not is_wanted and self._unhook_forward is not None:
-            unhook, self._unhook_forward = self._unhook_forward, None
-            unhook()
+    def _turn(self, on: bool) -> None:
+        self.is_attached = on
+        for optimizer in self._optimizers:
+            optimizer.turn(on)
+        if self._forward is not None:
+            self._forward.turn(on)
 
     def announce_forwards(self, function: Optional[Callable[[], None]]) -> None:
-        """Has a function called before each call of the model, recorded or not; it may begin the next step. None: no more.
-        The function must not raise."""
+        """Has a function called before each call of the model, recorded or not; it may begin the next step. None: no more."""
         if self._forward is not None:
-            self._forward.before = function
-            self._follow_forward()
-
-    def _abandon_unfinished(self) -> None:
-        """Ends an open forward and an open backward as not finished: both are over when an optimizer steps."""
-        end_done_spans(self._profiler)
-        if self._forward:
-            self._forward.abandon()
-        if self._backward.is_running:
-            self._backward.abandon()
+            self._forward.announce(function)
 
     def _after_optimizer(self) -> None:
         if self._peaks is not None:
@@ -223,7 +189,7 @@ def instrument(
         collectives: Also calls instrument_collectives(). Then every rank has to call instrument() in the same step.
         ddp_buckets: For a DistributedDataParallel without a communication hook, also a row ``all_reduce`` for each
             bucket, at no cost on steps that are not recorded. No other thread may reduce gradients while the loop calls
-            ``profiler.step()``. With False, or where there is a hook already, one row
+            ``profiler.step()``. With False, where there is a hook already, or without the extension module, one row
             ``gradient_sync`` of kind ``comm`` stands for all buckets, at no cost on other steps: the part of the
             all-reduces that the backward does not hide. It shows which rank is late, but understates what that costs,
             because the ranks that wait compute more slowly beside the waiting all-reduces.

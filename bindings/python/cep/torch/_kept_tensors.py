@@ -33,20 +33,17 @@ class KeptTensors:
 
     def __init__(self) -> None:
         # By id() of the Work, or of the reference once the Work is gone: with the stream behind whose work they are free.
-        self._kept: dict[int, tuple[Any, Sequence[Tensor], Any]] = {}
+        self.kept: dict[int, tuple[Any, Sequence[Tensor], Any]] = {}
         self._removals: list[Removal] = []
         self._sweep_at = _MANY
         self._lock = threading.RLock()
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
     def keep(self, work: Any, tensors: Sequence[Tensor], stream: Any) -> None:
         """Keeps the tensors of a Work, for which a stream waits."""
         with self._lock:
             self._watch_waits()
-            self._kept[id(work)] = weakref.ref(work, self._forget_work(id(work))), tensors, stream
-        if len(self._kept) >= self._sweep_at:
+            self.kept[id(work)] = weakref.ref(work, self._forget_work(id(work))), tensors, stream
+        if len(self.kept) >= self._sweep_at:
             self.sweep()
 
     def sweep(self) -> None:
@@ -55,20 +52,20 @@ class KeptTensors:
         if not self._removals or torch.cuda.is_current_stream_capturing():  # to ask a stream would end the capture
             return
         with self._lock:
-            streams = {id(stream): stream for _, _, stream in list(self._kept.values())}
+            streams = {id(stream): stream for _, _, stream in list(self.kept.values())}
             idle = {key for key, stream in streams.items() if _is_idle(stream)}
-            for key, (_, _, stream) in list(self._kept.items()):
+            for key, (_, _, stream) in list(self.kept.items()):
                 if id(stream) in idle:
-                    self._kept.pop(key, None)
-            self._sweep_at = len(self._kept) + _MANY
-            if not self._kept:
+                    self.kept.pop(key, None)
+            self._sweep_at = len(self.kept) + _MANY
+            if not self.kept:
                 undo_all(self._removals)
 
     def _forget_work(self, key: int) -> Callable[[Any], None]:
         def forget(reference: Any) -> None:
             with self._lock:
-                if key in self._kept and self._kept[key][0] is reference:  # another Work may have the place in memory
-                    self._kept[id(reference)] = self._kept.pop(key)
+                if key in self.kept and self.kept[key][0] is reference:  # another Work may have the place in memory
+                    self.kept[id(reference)] = self.kept.pop(key)
 
         return forget
 
@@ -81,7 +78,7 @@ class KeptTensors:
     def _waiting(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(work, *args, **kwargs)
-            self._kept.pop(id(work), None)
+            self.kept.pop(id(work), None)
             return result
 
         return wait

@@ -70,7 +70,7 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
 
     Thread-safe.
     """
-    if not profiler.recording or _read_stats is None or not torch.cuda.is_initialized():
+    if not profiler._recording or _read_stats is None or not torch.cuda.is_initialized():
         return False
     if device is None:
         device = torch.cuda.current_device() if profiler._device is None else profiler._device
@@ -92,7 +92,7 @@ class PhasePeaks:
     def end(self, phase: str) -> None:
         """At the end of a phase. The next one begins with what is allocated now: PyTorch's peaks are reset."""
         profiler = self._profiler
-        if not profiler.recording or _read_stats is None or not torch.cuda.is_initialized():
+        if not profiler._recording or _read_stats is None or not torch.cuda.is_initialized():
             return
         device = torch.cuda.current_device() if profiler._device is None else profiler._device
         peak: Any = _read_stats(device).get("allocated_bytes")

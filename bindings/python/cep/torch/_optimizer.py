@@ -9,12 +9,12 @@ import sys
 from threading import get_ident
 from typing import Any, Callable, Iterable, Optional, Union
 
-from .._handle import Removal
 from .._profiler import Profiler
-from ._hooks import Hook
+from ._hooks import Hook, is_compiling, note_failure
 from ._phases import NotFinished, Phase
 from ._pytorch import Optimizer, torch
 
+_RemovableHandle: Any = torch.utils.hooks.RemovableHandle
 _NESTED_FRAMES = 8  # the most frames between the hooks of an inner step() and those of the outer
 
 
@@ -44,7 +44,7 @@ _may_nest: Callable[[Any], bool] = functools.lru_cache(None)(_has_two_steps)
 def _is_nested_step(optimizer: Optimizer) -> bool:
     """Whether another step() of the same optimizer called this one, as super().step() in a subclass: PyTorch then runs
     the hooks for both. Two frames up PyTorch runs this hook; the outer step() has a frame of the same code."""
-    hooked = sys._getframe(3)
+    hooked = sys._getframe(2)
     frame = hooked.f_back
     for _ in range(_NESTED_FRAMES):
         if frame is None:
@@ -63,47 +63,102 @@ def call_hooks_again(optimizer: Optimizer) -> None:
         given._patch_step_function()
 
 
+class _StepHook(Hook):
+    """In one function, which a step of a trainer calls once: each further one costs several microseconds there."""
+
+    __slots__ = ("timer",)
+
+    def __init__(self, timer: OptimizerTimer) -> None:
+        self.timer = timer
+
+
+class _Begin(_StepHook):
+    __slots__ = ()
+
+    def __call__(self, *given: Any) -> Any:
+        if is_compiling():
+            return None
+        optimizer, args, kwargs = given
+        timer = self.timer
+        try:
+            is_recording = bool(timer.recording)
+            if not is_recording and not timer.phase or timer.may_nest and _is_nested_step(optimizer):
+                return None
+            has_closure = False
+            if len(args) > 1 or kwargs:
+                args, kwargs, has_closure = timer.with_timed_closure(args, kwargs)
+            timer.before()
+            if is_recording and not has_closure:
+                timer.phase.begin(get_ident())
+            else:
+                timer.phase.end(get_ident(), NotFinished)  # of a step() that raised
+            return (args, kwargs) if has_closure else None
+        except Exception as error:
+            note_failure(error)
+            return None
+
+
+class _End(_StepHook):
+    __slots__ = ()
+
+    def __call__(self, *given: Any) -> None:
+        timer = self.timer
+        if is_compiling() or not timer.phase:
+            return
+        try:
+            if timer.may_nest and _is_nested_step(given[0]):
+                return
+            timer.phase.end(get_ident())
+            if timer.after is not None:
+                timer.after()
+        except Exception as error:
+            note_failure(error)
+
+
 class OptimizerTimer:
-    """Times the steps of optimizers.
+    """Times the steps of an optimizer.
 
     A closure given to step() is not optimizer time: it runs a forward and a backward. With a closure the span lasts
     from the end of the closure to the end of step().
+
+    Args:
+        before: Called before each step.
+        after: Called after each, or None.
     """
 
-    def __init__(self, profiler: Profiler, phase: Phase, before: Callable[[], None], after: Callable[[], None]) -> None:
-        self._recording = profiler._recording
-        self._phase = phase
-        self._before = before
-        self._after = after
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        profiler: Profiler,
+        phase: Phase,
+        before: Callable[[], None],
+        after: Optional[Callable[[], None]],
+    ) -> None:
+        self.recording = profiler._recording
+        self.phase = phase
+        self.before = before
+        self.after = after
+        self.may_nest = _may_nest(optimizer.__class__)
+        self._optimizer = optimizer
+        self._hooks = _Begin(self), _End(self)
+        self._handles: list[Any] = []
 
-    def attach(self, optimizer: Optimizer) -> list[Removal]:
-        """Times the steps of an optimizer. Returns what undoes that."""
-        hooked: Any = optimizer
-        call_hooks_again(optimizer)
-        return [
-            hooked.register_step_pre_hook(Hook(self._begin)).remove,
-            hooked.register_step_post_hook(Hook(self._end)).remove,
-        ]
-
-    def _begin(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        if not self._recording and not self._phase or _may_nest(optimizer.__class__) and _is_nested_step(optimizer):
-            return None
-        has_closure = False
-        if len(args) > 1 or kwargs:
-            args, kwargs, has_closure = self._with_timed_closure(args, kwargs)
-        self._before()
-        if self._recording and not has_closure:
-            self._phase.begin(get_ident())
+    def turn(self, on: bool) -> None:
+        """Puts the hooks on, or takes them off."""
+        optimizer: Any = self._optimizer
+        if not on:
+            for handle in self._handles:
+                handle.remove()
+        elif all(isinstance(handle, _RemovableHandle) for handle in self._handles) and self._handles:
+            for handle, hook in zip(self._handles, self._hooks):  # as it was, at a fraction of what PyTorch takes
+                handle.hooks_dict_ref()[handle.id] = hook
         else:
-            self._phase.end(get_ident(), NotFinished)  # of a step() that raised
-        return (args, kwargs) if has_closure else None
+            begin, end = self._hooks
+            self._handles = [optimizer.register_step_pre_hook(begin), optimizer.register_step_post_hook(end)]
+        if on:
+            call_hooks_again(optimizer)
 
-    def _end(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._phase and not (_may_nest(optimizer.__class__) and _is_nested_step(optimizer)):
-            self._phase.end(get_ident())
-            self._after()
-
-    def _with_timed_closure(self, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:
+    def with_timed_closure(self, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:
         """step()'s arguments, after the optimizer itself, with the closure wrapped, and whether there is one."""
         if len(args) > 1 and callable(args[1]):
             return (args[0], self._timed_closure(args[1]), *args[2:]), kwargs, True
@@ -114,10 +169,10 @@ class OptimizerTimer:
     def _timed_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         @functools.wraps(closure)
         def between_spans() -> Any:
-            self._phase.end(get_ident())
+            self.phase.end(get_ident())
             result = closure()
-            if self._recording:
-                self._phase.begin(get_ident())
+            if self.recording:
+                self.phase.begin(get_ident())
             return result
 
         return between_spans

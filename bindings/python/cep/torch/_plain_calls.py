@@ -86,7 +86,7 @@ class AsyncSpan:
         _expected.discard(id(self))
 
     def __call__(self, future: Any = None) -> None:
-        self._end(None, self._side and self.profiler._current_stream())
+        self._end(None, None if self._side is None else self.profiler._current_stream())
 
     def _end(self, error: Optional[type[BaseException]], on_stream: Optional[int] = None) -> None:
         try:
@@ -220,6 +220,10 @@ class BackwardCalls:
             self._leaf_hooks.popitem()[1].remove()
 
     def abandon(self) -> None:
+        end_done_spans(self._profiler)
+        self.finish_abandoned()
+
+    def finish_abandoned(self) -> None:
         if self.is_running:
             _guarded(self._finish, _given["not_finished"])
 
@@ -238,41 +242,76 @@ class BackwardCalls:
         self._remove_leaf_hooks()
 
 
+class _TimedForward:
+    """What takes the place of a model's call. A copy of it, with a model, is nothing."""
+
+    def __init__(self, owner: ForwardCalls, original: Callable[..., Any]) -> None:
+        self.owner, self._original = owner, original
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        owner = self.owner
+        if owner.before is not None:
+            _guarded(owner.before)
+        phase = _guarded(owner.begin)
+        if phase is None:
+            return self._original(*args, **kwargs)
+        try:
+            output = self._original(*args, **kwargs)
+        except BaseException as error:
+            _guarded(owner.end, phase, None, type(error))
+            raise
+        _guarded(owner.end, phase, output, None)
+        return output
+
+    def __reduce__(self) -> Any:
+        return type(None), ()
+
+
 class ForwardCalls:
     """The forwards of a model."""
 
-    def __init__(self, forward: Any, no_grad: Any, backward: BackwardCalls, graph_task: Any, is_grad_enabled: Any) -> None:
-        self._forward, self._no_grad, self._backward = forward, no_grad, backward
+    def __init__(
+        self, model: Any, forward: Any, no_grad: Any, backward: BackwardCalls, graph_task: Any, is_grad_enabled: Any
+    ) -> None:
+        self._model, self._forward, self._no_grad, self._backward = model, forward, no_grad, backward
         self._graph_task, self._is_grad_enabled = graph_task, is_grad_enabled
-        self.before: Optional[Callable[[], None]] = None
         self.sync: Any = None
         self.after: Optional[Callable[[Any], None]] = None
-        self.is_on = False
+        self.before: Optional[Callable[[], None]] = None
+        self._is_on = self.is_placed = False
+        self.beside: Any = None  # what was in the place before
 
     def __bool__(self) -> bool:
         return bool(self._forward) or bool(self._no_grad)
 
-    def around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if self.before is not None:
-                _guarded(self.before)
-            phase = _guarded(self._begin)
-            if phase is None:
-                return original(*args, **kwargs)
-            try:
-                output = original(*args, **kwargs)
-            except BaseException as error:
-                _guarded(self._end, phase, None, type(error))
-                raise
-            _guarded(self._end, phase, output, None)
-            return output
+    def turn(self, on: bool) -> None:
+        self._is_on = on
+        self._follow()
 
-        return call
+    def announce(self, before: Optional[Callable[[], None]]) -> None:
+        self.before = before
+        self._follow()
 
-    def _begin(self) -> Any:
-        if not self.is_on or not self._backward._profiler._recording or self._graph_task() != -1:
+    def _follow(self) -> None:
+        is_wanted, attributes = self._is_on or self.before is not None, vars(self._model)
+        there = attributes.get("_compiled_call_impl")
+        if is_wanted and not self.is_placed:
+            self.beside = there
+            attributes["_compiled_call_impl"] = _TimedForward(self, there or self._model._call_impl)
+        elif not is_wanted and isinstance(there, _TimedForward) and there.owner is self:
+            beside = self.beside
+            while isinstance(beside, _TimedForward) and not beside.owner.is_placed:
+                beside = beside.owner.beside
+            if beside is None:
+                del attributes["_compiled_call_impl"]
+            else:
+                attributes["_compiled_call_impl"] = beside
+        self.is_placed = is_wanted
+
+    def begin(self) -> Any:
+        if not self._is_on or not self._backward._profiler._recording or self._graph_task() != -1:
             return None
-        self._backward.abandon()
+        self._backward.finish_abandoned()
         thread = get_ident()
         if self._forward.is_open(thread) or self._no_grad.is_open(thread):
             return None
@@ -280,7 +319,7 @@ class ForwardCalls:
         phase.begin(thread)
         return phase
 
-    def _end(self, phase: Any, output: Any, error: Optional[type[BaseException]]) -> None:
+    def end(self, phase: Any, output: Any, error: Optional[type[BaseException]]) -> None:
         if not phase.is_open(get_ident()):  # abandoned
             return
         phase.end(get_ident(), error)
@@ -293,3 +332,4 @@ class ForwardCalls:
     def abandon(self) -> None:
         for phase in (self._forward, self._no_grad):
             phase.end(get_ident(), _given["not_finished"])
+        self._backward.abandon()

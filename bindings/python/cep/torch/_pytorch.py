@@ -10,9 +10,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .._handle import Removal
-from .._patch import Make, Patches
-
 try:
     torch: Any = importlib.import_module("torch")
     importlib.import_module("torch.compiler")  # it came with 2.1
@@ -42,7 +39,6 @@ __all__ = [
     "Tensor",
     "dist",
     "distributed_is_initialized",
-    "patch_call",
     "tensor_bytes",
     "torch",
 ]
@@ -51,16 +47,6 @@ __all__ = [
 def distributed_is_initialized() -> bool:
     """Whether this process is in a job with process groups."""
     return bool(dist.is_available() and dist.is_initialized())
-
-
-def patch_call(module: Module, make: Make, patches: Patches) -> Removal:
-    """Replaces the call of a module by one that calls it, and nothing else once it is removed.
-
-    The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
-    copied nor pickled with the module.
-    """
-    given: Any = module
-    return patches.put(given, "_compiled_call_impl", make, given._call_impl, is_careful=True)
 
 
 def tensor_bytes(tensor: Tensor) -> int:
