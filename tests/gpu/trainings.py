@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small real trainings with one thing wrong with them, for verdict_runs.py: DistributedDataParallel, FSDP2, DDP with
-micro-batches of different lengths, and a pipeline of stages (1F1B). All have the same blocks, and on each rank a Fault,
+"""Small real trainings with one thing wrong with them, for verdict_runs.py: DistributedDataParallel, FSDP2, DDP that
+accumulates micro-batches of one length or of different lengths, a pipeline of stages (1F1B) of our own and one of
+torch.distributed.pipelining, and experts to which tokens are routed. All have the same blocks, and on each rank a Fault,
 which can be taken away and put back between steps."""
 
 import contextlib
 import math
+import os
 import random
 import time
 
@@ -15,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import cep.torch
 
-SLOW_RANK = 2
+SLOW_RANK = min(2, int(os.environ.get("WORLD_SIZE", 3)) - 1)
 MICRO_BATCHES = 4
 # Of --slow-ms, the share that a rank has, where it is not all of it on SLOW_RANK.
 SHARES = {"small": {SLOW_RANK: 0.25}, "two": {1: 0.6, SLOW_RANK: 1.0}}
@@ -41,7 +43,7 @@ class Fault:
             stages = dist.get_world_size() // 2
             last = self.rank // 2 == stages - 1
             return 0.5 * (last if self.present else 1 / stages) * (phase in ("forward", "backward"))
-        if not self.present or self.case in ("none", "lengths"):
+        if not self.present or self.case in ("none", "lengths", "layers", "tokens"):
             return 0
         if self.case == "harmless":
             return float(phase == ("data" if self.rank == SLOW_RANK else "forward"))
@@ -140,6 +142,7 @@ class Training:
         self.options, self.fault, self.device = options, fault, device
         with torch_device(device):
             self.model = self.build()
+        self.called = self.model  # what is instrumented
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-6)
         batch = (torch.zeros if options.zeros else torch.randn)(options.batch_size, options.width, dtype=options.type)
         self.batch = batch.pin_memory() if device.type == "cuda" else batch
@@ -188,7 +191,24 @@ class FSDP(Training):
         return model
 
 
-class Lengths(DDP):
+class Accumulation(DDP):
+    """Micro-batches, whose gradients are reduced after the last."""
+
+    def build(self):
+        model = blocks(self.options, self.fault, self.device, self.options.layers, MICRO_BATCHES)
+        ids = [self.device.index] if self.device.type == "cuda" else None
+        return DistributedDataParallel(model, device_ids=ids, bucket_cap_mb=100)
+
+    def lengths_of(self, step):
+        return [self.options.batch_size // MICRO_BATCHES] * MICRO_BATCHES
+
+    def run(self, batch, step):
+        for number, length in enumerate(self.lengths_of(step), 1):
+            with contextlib.nullcontext() if number == MICRO_BATCHES else self.model.no_sync():
+                self.model(batch[:length]).float().pow(2).mean().backward()
+
+
+class Lengths(Accumulation):
     """Micro-batches of random lengths. Without the fault all are as long as these are on average."""
 
     def __init__(self, options, fault, device):
@@ -199,15 +219,84 @@ class Lengths(DDP):
         drawn = [[[draw() for _ in range(MICRO_BATCHES)] for _ in range(dist.get_world_size())] for _ in range(last)]
         self.lengths = [[unit * rows for rows in step[dist.get_rank()]] for step in drawn]
         recorded = [rows for step in drawn[options.first_recorded :] for rank in step for rows in rank]
-        self.even = round(unit * sum(recorded) / len(recorded))
+        self.mean = round(unit * sum(recorded) / len(recorded))
         super().__init__(options, fault, device)
 
+    def lengths_of(self, step):
+        return self.lengths[step] if self.fault.present else [self.mean] * MICRO_BATCHES
+
+
+class Schedule(Training):
+    """A stage on each rank, by torch.distributed.pipelining. With the fault the last stage has more of the layers."""
+
+    def __init__(self, options, fault, device):
+        super().__init__(options, fault, device)
+        self.called = self.model[0]
+
+    def build(self):
+        from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+        rank, stages, layers = dist.get_rank(), dist.get_world_size(), self.options.layers
+        few = max(1, layers // (2 * stages))
+        loaded = layers - few * (stages - 1) if rank == stages - 1 else few
+        models, self.schedules = nn.ModuleList(), []
+        for count in (loaded, layers // stages):
+            model = blocks(self.options, self.fault, self.device, count)
+            stage = PipelineStage(model, rank, stages, self.device)
+            models.append(model)
+            self.schedules.append(Schedule1F1B(stage, 2 * MICRO_BATCHES, lambda out, _: out.float().pow(2).mean()))
+        self.is_first, self.is_last, self.meta = rank == 0, rank == stages - 1, {"pp": rank}
+        return models
+
     def run(self, batch, step):
-        lengths = self.lengths[step] if self.fault.present else [self.even] * MICRO_BATCHES
-        for number, length in enumerate(lengths):
-            last = number + 1 == MICRO_BATCHES
-            with contextlib.nullcontext() if last else self.model.no_sync():
-                self.model(batch[:length]).float().pow(2).mean().backward()
+        schedule = self.schedules[0 if self.fault.present else 1]
+        schedule.step(*([batch] if self.is_first else []), **({"target": batch} if self.is_last else {}))
+
+
+class AllToAll(torch.autograd.Function):
+    """So many rows to each rank, and back again in backward."""
+
+    @staticmethod
+    def forward(context, tensor, sent, received):
+        context.sent, context.received = sent, received
+        result = tensor.new_empty(sum(received), tensor.shape[1])
+        dist.all_to_all_single(result, tensor.contiguous(), received, sent)
+        return result
+
+    @staticmethod
+    def backward(context, gradient):
+        return AllToAll.apply(gradient, context.received, context.sent), None, None
+
+
+class Routed(nn.Module):
+    """Layers whose tokens go to the expert of some rank, and come back. With the fault the last rank's gets four times as many."""
+
+    def __init__(self, options, fault, device):
+        super().__init__()
+        self.fault = fault
+        self.experts = blocks(options, fault, device, max(1, options.layers // 2))
+        self.dense = nn.Linear(options.width, options.width).to(options.type)
+
+    def forward(self, hidden):
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        weights = [4 if to == ranks - 1 and self.fault.present else 1 for to in range(ranks)]
+        sent = [len(hidden) * weight // sum(weights) for weight in weights]
+        sent[0] += len(hidden) - sum(sent)
+        hidden = self.dense(hidden)
+        for expert in self.experts:
+            tokens = expert(AllToAll.apply(hidden, sent, [sent[rank]] * ranks))
+            hidden = hidden + AllToAll.apply(tokens, [sent[rank]] * ranks, sent)
+        return hidden
+
+
+class Experts(Training):
+    def build(self):
+        return Routed(self.options, self.fault, self.device)
+
+    def run(self, batch, step):
+        super().run(batch, step)
+        for parameter in self.model.dense.parameters():
+            dist.all_reduce(parameter.grad)
 
 
 class Pipeline(Training):
@@ -283,7 +372,8 @@ class Pipeline(Training):
             dist.all_reduce(parameter.grad, group=self.replicas)
 
 
-TRAININGS = {"ddp": DDP, "fsdp": FSDP, "lengths": Lengths, "pipeline": Pipeline}
+TRAININGS = {"ddp": DDP, "fsdp": FSDP, "accumulation": Accumulation, "lengths": Lengths, "pipeline": Pipeline,
+             "schedule": Schedule, "experts": Experts}  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real trainings with something wrong, each judged by `cep summarize`: DDP and FSDP2, with one rank slowed in its
 forward, its backward, its data loading, in a window of steps, now and then, and not at all; by a little; beside another
-slow rank; and where nobody waits for it, as the others have as much more to do. DDP with micro-batches of random lengths.
-A pipeline with a slow rank, and with a stage that has more work.
+slow rank; and where nobody waits for it, as the others have as much more to do. DDP that accumulates micro-batches, one rank
+of it slow, or of random lengths. A pipeline with a slow rank, and with a stage that has more work; one of
+torch.distributed.pipelining with more layers on the last rank; experts of which the last gets more tokens.
 
 What a fault costs is measured: before and after the recorded steps the same training runs without it. Beside that stands
 what the verdict says steps would take less without it.
@@ -58,10 +59,12 @@ CASES = {
     "worker": dict(ONE, cause="ranks"),  # its role has one other rank, so neither is called a straggler
     "stage": {"cause": "stage"},
     "lengths": {"cause": "micro_batches"},
+    "layers": {"cause": "stage"},
+    "tokens": {"cause": "routing"},
 }
 FAULTS = ("forward", "backward", "data", "window", "intermittent", "small", "two", "harmless")
-RUNS = ["clocks", *(f"{kind}_{case}" for kind in ("ddp", "fsdp") for case in ("none", *FAULTS)), "lengths_lengths",
-        "pipeline_none", "pipeline_worker", "pipeline_stage"]  # fmt: skip
+RUNS = ["clocks", *(f"{kind}_{case}" for kind in ("ddp", "fsdp") for case in ("none", *FAULTS)), "accumulation_forward",
+        "lengths_lengths", "pipeline_none", "pipeline_worker", "pipeline_stage", "schedule_layers", "experts_tokens"]  # fmt: skip
 
 
 def arguments():
@@ -107,7 +110,7 @@ def train(kind, case, options, device, directory):
     prof = cep.Profiler(str(directory), start_step=options.first_recorded, record_every_n_steps=1,
                         flush_every_n_steps=50, meta=training.meta, backend="host" if options.host else "auto")
     buckets = {"ddp_buckets": not options.no_buckets}
-    with prof, cep.torch.instrument(prof, training.model, training.optimizer, memory=False, **buckets):
+    with prof, cep.torch.instrument(prof, training.called, training.optimizer, memory=False, **buckets):
         with_fault = timed_ms(training, prof, options.first_recorded, options.steps)
     fault.present = False
     after = timed_ms(training, off, WARM_UP, options.healthy_steps)

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 import cep.torch  # noqa: E402
 from cep.torch._comm_span import Description, SideStreams, begin_async  # noqa: E402
 from cep.torch._groups import Group  # noqa: E402
-from cep.torch._kept_tensors import kept_tensors  # noqa: E402
+from cep.torch._waits import waits  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
 
@@ -145,9 +145,9 @@ def let_go(log, monkeypatch):
     def sweep_all():
         monkeypatch.setattr(Stream, "are_idle", True)
         gc.collect()
-        kept_tensors.sweep()
+        waits.sweep()
         monkeypatch.setattr(Stream, "are_idle", False)
-        assert not kept_tensors.kept
+        assert not waits.kept
 
     sweep_all()
     yield
@@ -174,10 +174,10 @@ def test_tensors_that_nobody_waits_for_are_kept_until_the_device_is_done(profile
     work, tensor = run_and_drop(profiler, log)
     del work
     profiler.step(1)
-    kept_tensors.sweep()
+    waits.sweep()
     assert tensor() is not None
     monkeypatch.setattr(Stream, "are_idle", True)
-    kept_tensors.sweep()
+    waits.sweep()
     assert tensor() is None
 
 
@@ -188,7 +188,7 @@ def test_a_device_that_has_failed_stops_no_step(profiler, log, let_go, monkeypat
     _, tensor = run_and_drop(profiler, log)
     with monkeypatch.context() as patched:
         patched.setattr(Stream, "query", fail)
-        kept_tensors.sweep()
+        waits.sweep()
     assert tensor() is not None
 
 
@@ -199,7 +199,7 @@ def test_nothing_is_asked_of_streams_while_one_is_captured(profiler, log, let_go
     with monkeypatch.context() as patched:
         patched.setattr(Stream, "query", lambda stream: asked.append(stream))
         patched.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-        kept_tensors.sweep()
+        waits.sweep()
     assert asked == [] and tensor() is not None
 
 

@@ -7,12 +7,11 @@ from itertools import islice
 from typing import Any, Callable, Iterator
 
 from .._profiler import Profiler
-from ._comm_span import Unmeasured
 from ._hook_calls import BackwardCalls, connect_torch
 from ._hooks import inert_hook, note_failure
-from ._kept_tensors import kept_tensors
 from ._phases import NotFinished, Phase
 from ._pytorch import Tensor, torch
+from ._waits import Unmeasured, waits
 
 _DEPTH_LIMIT = 4
 _TENSOR_LIMIT = 64
@@ -45,7 +44,7 @@ def tensors_in(output: object, depth: int = _DEPTH_LIMIT) -> Iterator[Tensor]:
         yield from tensors_in(member, depth - 1)
 
 
-connect_torch(note_failure, NotFinished, Unmeasured, kept_tensors.keep, torch.Tensor, _listed)
+connect_torch(note_failure, NotFinished, Unmeasured, waits.keep, torch.Tensor, _listed)
 
 
 class Backward(BackwardCalls):

@@ -17,12 +17,12 @@ from . import _future_callbacks  # noqa: F401  # the interpreter's exit waits fo
 from ._comm_span import Description, SideStreams, begin_async
 from ._groups import Group, Groups, resolve_group
 from ._hook_calls import AsyncSpan, end_done_spans
-from ._kept_tensors import kept_tensors
 from ._hooks import is_compiling, note_failure
-from ._operations import BATCH, MESSAGE, Arguments, Function, Keywords, Operation, available_functions
+from ._operations import BATCH, COLLECTIVE, MESSAGE, Arguments, Function, Keywords, Operation, available_functions
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, tensor_bytes, torch
 from ._replaced_code import ReplacedCode
 from ._steps import step_listeners
+from ._waits import waits
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
 
@@ -82,7 +82,7 @@ class CommRecorder:
             if not function.is_async(given):
                 stream = HOST if device is None else None
                 return self.profiler.region(name, kind="comm", stream=stream, bytes=size, group=group.name, coll=coll)
-            if not _is_measurable(function.operation, device):
+            if device is not None and not _is_measurable(function.operation):
                 return None
             return begin_async(self.profiler, self.streams, Description(name, size, group, coll), device)
         except Exception as error:
@@ -131,16 +131,19 @@ class CommRecorder:
             raise
         try:
             works = work if function.operation.shape == BATCH else [work]
-            span.end_with_works(works, function.all_tensors(function.given(args, kwargs)))
+            tensors = function.all_tensors(function.given(args, kwargs))
+            if function.operation.shape != COLLECTIVE and not any(tensor.is_cuda for tensor in tensors):
+                # The Works of gloo's messages have no future that would tell.
+                waits.end_after(works, lambda error: span(None) if error is None else span.fail(error))
+            else:
+                span.end_with_works(works, tensors)
         except Exception as error:
             note_failure(error)
         return work
 
 
-def _is_measurable(operation: Operation, device: Optional[int]) -> bool:
-    """Whether the end of an asynchronous call can be seen without waiting on the host."""
-    if device is None:
-        return operation.shape != BATCH  # gloo's messages have no future
+def _is_measurable(operation: Operation) -> bool:
+    """Whether the end of an asynchronous call on a device can be seen without waiting on the host."""
     # Nobody can wait for a barrier of NCCL's on a stream alone: its wait() is the host's.
     return operation.name != "barrier" and not torch.cuda.is_current_stream_capturing()
 
@@ -211,9 +214,9 @@ class _TimedFunctions:
         if is_recording is not self._attached:
             with self._lock:
                 self._attach() if is_recording else self._detach()
-        if kept_tensors.kept:
-            kept_tensors.sweep()
-        return bool(kept_tensors.kept)
+        if waits.kept:
+            waits.sweep()
+        return bool(waits.kept)
 
     def _attach(self) -> None:
         if self._functions is None:
@@ -259,9 +262,9 @@ def instrument_collectives(
 
     That is all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor (since
     PyTorch 2.13 also all_gather_single and reduce_scatter_single), all_to_all, all_to_all_single, gather, scatter, barrier,
-    send, recv and batch_isend_irecv. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (for
+    send, recv, isend, irecv and batch_isend_irecv. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (for
     DDP's own all-reduces see instrument()), functional collectives (DTensor, tensor parallelism), compiled calls
-    (torch.compile), coalesced calls, and isend and irecv outside a batch.
+    (torch.compile) and coalesced calls.
 
     A row is named after the operation (``all_gather`` for all_gather_into_tensor too), is of kind ``comm``, and has
 
@@ -278,7 +281,8 @@ def instrument_collectives(
       is done, to when the result is ready, no matter when the trainer waits for it. The events are on a stream of the
       profiler's own, which is not recorded on the tensors: their memory is free when it would be without a profiler.
       Asynchronous barriers have no rows.
-    - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future.
+    - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future; of isend, irecv
+      and batches to the trainer's wait.
 
     Never waits for the device or for a future.
 

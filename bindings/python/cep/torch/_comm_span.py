@@ -24,10 +24,6 @@ from ._hook_calls import AsyncSpan, SideStream
 from ._pytorch import torch
 
 
-class Unmeasured(Exception):
-    """The ``error`` of a row whose duration means nothing, because the end of the operation cannot be observed."""
-
-
 def _waits_on_the_host() -> bool:
     """Whether waiting for a Work of NCCL blocks the thread, in some versions of PyTorch."""
     return any(os.environ.get(name, "0") not in ("", "0") for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"))

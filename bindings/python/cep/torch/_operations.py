@@ -32,6 +32,8 @@ class Operation(NamedTuple):
     shape: str = COLLECTIVE
     peer: str = ""
     """For messages: the parameter that names the other rank."""
+    is_async: bool = False
+    """Whether it always returns before its result is ready; others do where the caller asks for it."""
 
 
 # Bytes are counted as in nccl-tests: the whole message of a group, which is the output of an all_gather and the input
@@ -57,7 +59,9 @@ OPERATIONS = (
     Operation("barrier", "barrier"),
     Operation("send", "send", "tensor", shape=MESSAGE, peer="dst"),
     Operation("recv", "recv", "tensor", shape=MESSAGE, peer="src"),
-    Operation("batch_isend_irecv", "send_recv", "p2p_op_list", shape=BATCH),
+    Operation("isend", "send", "tensor", shape=MESSAGE, peer="dst", is_async=True),
+    Operation("irecv", "recv", "tensor", shape=MESSAGE, peer="src", is_async=True),
+    Operation("batch_isend_irecv", "send_recv", "p2p_op_list", shape=BATCH, is_async=True),
 )
 
 
@@ -80,7 +84,7 @@ class Function:
 
     def is_async(self, given: Keywords) -> bool:
         """Whether the call returns before its result is ready."""
-        return bool(given.get("async_op")) or self.operation.shape == BATCH
+        return self.operation.is_async or bool(given.get("async_op"))
 
     def tensors(self, given: Keywords) -> list[Tensor]:
         """The tensors whose size is measured."""
