@@ -207,6 +207,7 @@ class _TimedFunctions:
                 step_listeners(recorder.profiler).remove(self._on_step)
                 self._recorder = lambda: None
                 self._detach()
+                waits.sweep()
 
     def _on_step(self, step: int = 0, recorded: bool = False) -> bool:
         recorder = self._recorder()
