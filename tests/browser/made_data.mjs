@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data of a page as the command writes it (tools/report/data.hpp), for a job too large to simulate in a test: 16,384 ranks and
+// Data of a page as the command writes it (tools/report/report.cpp), for a job too large to simulate in a test: 16,384 ranks and
 // 1,000 steps, with one slow rank.
 import { deflateSync } from "node:zlib";
 

@@ -13,7 +13,6 @@
 #include "commands/help.hpp"
 #include "commands/options.hpp"
 #include "read/read_all.hpp"
-#include "simulate/scenario.hpp"
 #include "simulate/settings.hpp"
 #include "simulate/simulator.hpp"
 

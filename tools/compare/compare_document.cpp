@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/units.hpp"
-#include "compare/sentences.hpp"
 #include "show/fields.hpp"
 
 namespace cep::compare {

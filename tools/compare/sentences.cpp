@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compare/sentences.hpp"
+#include "compare/comparison.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "estimate/what_if.hpp"
+#include "estimate/estimate.hpp"
 
 #include <fmt/format.h>
 

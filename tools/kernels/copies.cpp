@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/copies.hpp"
+#include "kernels/kernel_report.hpp"
 
 #include <fmt/format.h>
 

@@ -13,6 +13,8 @@
 #include "read/coverage.hpp"
 #include "read/inputs.hpp"
 #include "show/document.hpp"
+#include "show/json_writer.hpp"
+#include "show/table.hpp"
 
 namespace cep::kernels {
 
@@ -106,5 +108,11 @@ struct RankVerdict {
 
 /// What to do, by thresholds that cep-kernels(1) lists.
 [[nodiscard]] std::vector<std::string> advise(const KernelReport& report);
+
+/// Whether a GPU event is a copy from or to memory of the host that is not pinned.
+[[nodiscard]] bool is_pageable_copy(std::string_view name);
+[[nodiscard]] tool::Table copy_table(const KernelTotals& kernels);
+/// The member "copies".
+void write_copies(tool::JsonWriter& json, const KernelTotals& kernels);
 
 }  // namespace cep::kernels

@@ -11,7 +11,6 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "kernels/copies.hpp"
 #include "show/fields.hpp"
 
 namespace cep::kernels {

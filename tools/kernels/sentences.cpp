@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/units.hpp"
-#include "kernels/copies.hpp"
 
 namespace cep::kernels {
 namespace {

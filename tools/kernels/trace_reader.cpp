@@ -8,7 +8,7 @@
 
 #include "base/failure.hpp"
 #include "base/text.hpp"
-#include "kernels/kernel_name.hpp"
+#include "kernels/kernel_rules.hpp"
 #include "kernels/trace_text.hpp"
 #include "read/byte_source.hpp"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/progress.hpp"
-#include "read/block_reader.hpp"
+#include "read/byte_source.hpp"
 #include "read/file_report.hpp"
 #include "read/inputs.hpp"
 #include "read/row.hpp"

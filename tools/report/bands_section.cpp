@@ -8,7 +8,7 @@
 #include "base/units.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "show/html.hpp"
+#include "show/document.hpp"
 
 namespace cep::report {
 namespace {

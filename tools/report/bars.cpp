@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "show/html.hpp"
+#include "show/document.hpp"
 
 namespace cep::report {
 namespace {

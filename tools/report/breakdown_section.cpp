@@ -9,8 +9,8 @@
 #include "base/units.hpp"
 #include "report/bars.hpp"
 #include "report/sections.hpp"
+#include "show/document.hpp"
 #include "show/fields.hpp"
-#include "show/html.hpp"
 
 namespace cep::report {
 namespace {

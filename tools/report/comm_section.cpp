@@ -9,7 +9,7 @@
 #include "comm/comm_report.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "show/html.hpp"
+#include "show/document.hpp"
 
 namespace cep::report {
 namespace {

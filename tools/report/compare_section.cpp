@@ -8,7 +8,7 @@
 #include "compare/comparison.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "show/html.hpp"
+#include "show/document.hpp"
 
 namespace cep::report {
 namespace {

@@ -10,8 +10,8 @@
 #include "report/heat_picture.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
+#include "show/document.hpp"
 #include "show/fields.hpp"
-#include "show/html.hpp"
 
 namespace cep::report {
 namespace {

@@ -3,18 +3,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/failure.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
-#include "report/data.hpp"
+#include "report/heat_picture.hpp"
 #include "report/page_text.hpp"
 #include "report/sections.hpp"
-#include "show/html.hpp"
+#include "show/document.hpp"
+#include "show/json_writer.hpp"
 #include "summary/summary_document.hpp"
 
 namespace cep::report {
 namespace {
 
 using tool::html_text;
+using tool::JsonWriter;
+using tool::printable;
 
 constexpr std::size_t phase_lines = 60;
 
@@ -25,8 +31,105 @@ constexpr std::string_view patterns =
     "height=\"6\"/>"
     "<path class=\"hatch-line\" d=\"M0 0V6\"/></pattern></defs></svg>\n";
 
+/// The values that the script of a page shows under the pointer, and the cells that it enlarges.
+struct PageData {
+    std::string json;          // may stand in a script element; "" where there is no room at all
+    std::size_t left_out = 0;  // layers of the heat map that had no room
+};
+
+constexpr int digits = 4;
+
+void write_rows(JsonWriter& json, const JobView& view, const HeatMap& heat) {
+    std::vector<std::string> labels;
+    std::vector<std::string> who;
+    std::vector<std::int64_t> ranks;
+    std::vector<std::int64_t> hosts;
+    std::vector<std::int64_t> blamed;
+    const std::vector<std::size_t> all_blamed = view.blamed_ranks();
+    for (const std::vector<std::size_t>& row : heat.rows) {
+        labels.push_back(view.label_of(row));
+        who.push_back(row.size() == 1 ? printable(view.describe_rank(row.front())) : "ranks " + labels.back());
+        ranks.push_back(view.ranks[row.front()]);
+        hosts.push_back(static_cast<std::int64_t>(view.host[row.front()]));
+        blamed.push_back(std::count(all_blamed.begin(), all_blamed.end(), row.front()));
+    }
+    json.object("rows",
+                [&] { json.members("label", labels, "who", who, "rank", ranks, "host", hosts, "blamed", blamed); });
+}
+
+void write_steps(JsonWriter& json, const Bins& steps) {
+    json.object("steps", [&] { json.members("first", steps.first, "last", steps.last); });
+}
+
+void write_bands(JsonWriter& json, const JobView& view, const HeatMap& heat) {
+    json.object("bands", [&] {
+        write_steps(json, heat.band_steps);
+        json.objects("phases", heat.bands, [&](const Band& band) {
+            std::vector<std::int64_t> ranks;
+            for (const std::size_t rank : band.max_rank)
+                ranks.push_back(rank < view.ranks.size() ? view.ranks[rank] : -1);
+            json.members("phase", printable(view.phases[band.phase].name));
+            json.key("p10").numbers(band.p10_ms, digits);
+            json.key("p50").numbers(band.p50_ms, digits);
+            json.key("p90").numbers(band.p90_ms, digits);
+            json.key("max").numbers(band.max_ms, digits);
+            json.members("rank", ranks);
+        });
+    });
+}
+
+void write_layer(JsonWriter& json, const JobView& view, const Layer& layer) {
+    const Scale& range = layer.cells.range;
+    json.members("phase", printable(view.phases[layer.phase].name), "measure",
+                 measure_names[static_cast<std::size_t>(layer.measure)], "title", printable(describe(layer, view)),
+                 "low", layer.scale.low, "high", layer.scale.high);
+    json.key("range").numbers({range.low, range.high}, 2 * digits);
+    json.members("data", layer.cells.data);
+}
+
+/// The layers of the heat map in their order, of at most `room` bytes.
+///
+/// {"colors": [255 pixels, from the neutral ground to the largest values],
+///
+///  "rows": {"label": ["5", "6–9"], "who": ["rank 5 · node0", …], "rank": [5, 6], "host": [0, 1], "blamed": [1, 0]},
+///
+///  "steps": {"first": [100, 110], "last": [100, 110]},
+///
+///  "layers": [{"phase": name, "measure": name, "title": text, "low": ms, "high": ms, "range": [ms, ms], "data": …}],
+///
+///  "bands": {"steps": …, "phases": [{"phase": name, "p10": [ms], "p50": …, "p90": …, "max": …, "rank": […]}]}}
+///
+/// Colours go from `low` to `high`, on a logarithmic scale. `data` is base64 of zlib's format: a byte for each row and
+/// column, row after row. 0: none. 1: range[0] and less. Else range[0] * (range[1] / range[0]) ** ((byte − 1) / 254).
+PageData write_data(const JobView& view, const HeatMap& heat, std::size_t room) {
+    constexpr std::size_t of_members = 1024;  // of a layer, beside its cells
+    PageData data;
+    JsonWriter json;
+    json.begin_object();
+    json.members("colors", heat_pixels());
+    write_rows(json, view, heat);
+    write_steps(json, view.steps);
+    write_bands(json, view, heat);
+    std::size_t used = JsonWriter(json).finish().size();
+    if (used > room) return {"", heat.layers.size()};
+    json.key("layers").begin_array();
+    for (const Layer& layer : heat.layers) {
+        used += layer.cells.data.size() + of_members;
+        if (used > room) {
+            ++data.left_out;
+            continue;
+        }
+        json.begin_object();
+        write_layer(json, view, layer);
+        json.end_object();
+    }
+    json.end_array().end_object();
+    for (const char& one : json.finish()) data.json += one == '<' ? "\\u003c" : std::string_view(&one, 1);
+    return data;
+}
+
 /// What a page shows.
-struct PageParts {
+struct PageContent {
     const ReportInputs& inputs;
     const JobView& view;
     const HeatMap& heat;
@@ -70,7 +173,7 @@ std::string navigation(const std::vector<Section>& sections) {
     return html + "<a href=\"#phases\">Table of phases</a> <a href=\"#inputs\">What was read</a></nav>\n";
 }
 
-std::vector<Section> make_sections(const PageParts& parts) {
+std::vector<Section> make_sections(const PageContent& parts) {
     const ReportInputs& inputs = parts.inputs;
     const JobView& view = parts.view;
     std::vector<Section> sections;
@@ -107,7 +210,7 @@ std::string name_of(const tool::Job& job) {
 }
 
 /// All but the data and the script. `document` is that of cep summarize.
-std::string body(const PageParts& parts, const tool::Document& document) {
+std::string body(const PageContent& parts, const tool::Document& document) {
     const std::vector<Section> sections = make_sections(parts);
     std::string html = std::string(patterns) + "<header>\n<h1>" + html_text(name_of(*parts.inputs.job)) + "</h1>\n<p>" +
                        html_text(describe_job(parts.inputs, parts.view)) + "</p>\n" +
@@ -129,7 +232,7 @@ std::string footer(const std::vector<std::string>& left_out) {
     return html + "</footer>\n";
 }
 
-std::vector<std::string> describe_left_out(const PageParts& parts, const PageData& data) {
+std::vector<std::string> describe_left_out(const PageContent& parts, const PageData& data) {
     std::vector<std::string> left_out;
     if (data.json.empty() && !parts.heat.layers.empty())
         left_out.emplace_back("the data of pictures that can be enlarged is left out");
@@ -145,7 +248,7 @@ std::vector<std::string> describe_left_out(const PageParts& parts, const PageDat
 }
 
 /// The page from its parts, with as much of the heat map as there is room for.
-Report assemble(const PageParts& parts, const std::string& head, const std::string& body) {
+Report assemble(const PageContent& parts, const std::string& head, const std::string& body) {
     constexpr std::size_t room_of_footer = 2048;
     const std::size_t max_bytes = parts.inputs.max_bytes;
     const std::string script = fmt::format("<script>{}</script>\n", page_script().text);
@@ -169,7 +272,7 @@ Report assemble(const PageParts& parts, const std::string& head, const std::stri
 Report make_report(const ReportInputs& inputs, JobView view) {
     HeatMap heat = build_heat(*inputs.job, inputs.table, view);  // which fills in JobView::slowness_ms
     if (view.ranks.size() == 1) heat.layers.clear();             // one rank stands out from nobody
-    const PageParts parts{inputs, view, heat};
+    const PageContent parts{inputs, view, heat};
     const tool::Document document = tool::summary_document(*inputs.job, *inputs.summary, inputs.verdict, {});
     return assemble(parts, head(name_of(*inputs.job) + " · cep report"), body(parts, document));
 }

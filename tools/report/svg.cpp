@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
-#include "show/html.hpp"
+#include "show/document.hpp"
 
 namespace cep::report {
 namespace {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,5 +72,16 @@ struct Rendering {
 /// truncated_files, unreadable_files, skipped_rows, and which run it was of those that the inputs have: run,
 /// runs_left_out, other_runs.
 void write_inputs(JsonWriter& json, const InputCounts& inputs, const Coverage& coverage);
+
+/// The text made safe for HTML and XML, between tags and in quoted attributes.
+[[nodiscard]] std::string html_text(std::string_view text);
+
+/// The headline, what it rests on, and what to do; "" where the document has none of these.
+[[nodiscard]] std::string html_findings(const Document& document);
+[[nodiscard]] std::string html_facts(const std::vector<Fact>& facts);
+/// All tables that have lines.
+[[nodiscard]] std::string html_tables(const Document& document, std::size_t limit);
+/// A list; "" for none.
+[[nodiscard]] std::string html_notes(const std::vector<std::string>& notes);
 
 }  // namespace cep::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/html.hpp"
+#include "show/document.hpp"
 
 #include <algorithm>
 #include <array>

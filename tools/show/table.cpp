@@ -13,8 +13,8 @@
 #include "base/display_width.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "show/document.hpp"
 #include "show/fields.hpp"
-#include "show/html.hpp"
 
 namespace cep::tool {
 namespace {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simulate/scenario.hpp"
 
 #include <optional>
 #include <vector>

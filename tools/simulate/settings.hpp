@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Settings: the table of a job's settings. The command's options, the keys of a scenario, and the options in truth.json
-// come from it.
+// come from it. A scenario is a job as a JSON object, whose keys are those of the settings, `faults` and `events`.
 #pragma once
 
 #include <simdjson.h>
+
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,5 +82,17 @@ template <typename Number>
         numbers.push_back(json_as<Number>(item, where));
     return numbers;
 }
+
+/// For people: what a fault and an event may have.
+inline constexpr std::string_view fault_keys =
+    "rank, ranks, host or stage; phase; slowdown or excess_ms; pattern, fraction, period_steps, first_step, last_step";
+inline constexpr std::string_view event_keys =
+    "type; step, every_steps, last_step; duration_ms; slowdown and phase of slowdown_all";
+
+/// Throws UsageError, which names the file, the key and the value.
+void read_scenario(Job& job, const std::string& path);
+/// Adds one fault, or one event, from the text of a JSON object.
+void add_fault(Job& job, const std::string& text);
+void add_event(Job& job, const std::string& text);
 
 }  // namespace cep::simulation

@@ -13,10 +13,23 @@
 #include "simulate/job.hpp"
 #include "simulate/layout.hpp"
 #include "simulate/links.hpp"
-#include "simulate/pipeline.hpp"
 #include "simulate/work.hpp"
 
 namespace cep::simulation {
+
+/// A forward or a backward of a step. Their order is that of the 1F1B schedule (Narayanan et al. 2021): each stage
+/// begins with as many forwards as there are stages after it, alternates forwards and backwards, and ends with the
+/// remaining backwards.
+struct PipelineTask {
+    std::size_t stage;
+    std::size_t micro_batch;
+    bool backward;
+};
+
+/// The tasks of one stage in their order.
+[[nodiscard]] std::vector<PipelineTask> stage_tasks(std::size_t stage, std::size_t stages, std::size_t micro_batches);
+/// The tasks of all stages, each after those it waits for.
+[[nodiscard]] std::vector<PipelineTask> pipeline_tasks(std::size_t stages, std::size_t micro_batches);
 
 class Timeline {
   public:

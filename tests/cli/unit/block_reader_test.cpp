@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "read/block_reader.hpp"
+#include "read/byte_source.hpp"
 
 #include <gtest/gtest.h>
 

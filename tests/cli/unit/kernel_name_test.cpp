@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_name.hpp"
+#include "kernels/kernel_rules.hpp"
 
 #include <gtest/gtest.h>
 

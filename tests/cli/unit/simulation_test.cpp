@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "simulate/layout.hpp"
-#include "simulate/pipeline.hpp"
 #include "simulate/random.hpp"
+#include "simulate/timeline.hpp"
 
 namespace cep::simulation {
 namespace {
