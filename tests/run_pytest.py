@@ -33,6 +33,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--needs", action="append", default=[], metavar="MODULE")
     options, arguments = parser.parse_known_args()
+    sys.path.append(os.path.join(os.path.dirname(__file__), "engine"))  # jobs and rows for all tests
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # of what else is installed: no test needs one
     try:
         pytest = importlib.import_module("pytest")

@@ -27,7 +27,7 @@ except ImportError:
     print("skipped: numpy is missing")
     sys.exit(77)
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
 from array_jobs import PHASES, write_job  # noqa: E402
 
 GAP = "gap"  # in no phase

@@ -27,7 +27,9 @@ except ImportError:
     print("skipped: numpy is missing")
     sys.exit(77)
 
-START_NS = 1_763_700_000_000_000_000
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
+from rank_files import START_NS, write_lines  # noqa: E402
+
 STEPS = (5, 10, 50, 200, 1000)
 
 
@@ -106,12 +108,11 @@ def write_job(folder, step_ms):
     for step, (ms, start) in enumerate(zip(step_ms, starts)):
         more = ms - 120 if ms > 140 else 0.0
         rest = f'"step":{step},"rank":0'
-        lines.append(f'{{"name":"forward","duration_ms":{ms - more:.6f},"start_ns":{start},"kind":"compute",{rest}}}\n')
+        lines.append(f'{{"name":"forward","duration_ms":{ms - more:.6f},"start_ns":{start},"kind":"compute",{rest}}}')
         if more:
             start += round((ms - more) * 1e6)
-            lines.append(f'{{"name":"save","duration_ms":{more:.6f},"start_ns":{start},"kind":"other",{rest}}}\n')
-    folder.mkdir(parents=True)
-    (folder / "cuda_events_rank_0.jsonl").write_text("".join(lines), encoding="utf-8")
+            lines.append(f'{{"name":"save","duration_ms":{more:.6f},"start_ns":{start},"kind":"other",{rest}}}')
+    write_lines(folder, 0, lines)
 
 
 def compare(command, before, after):

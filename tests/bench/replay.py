@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "engine"))
 from made_jobs import Damage, Fault, Shape, make, write_files  # noqa: E402
 
 SHAPES = {

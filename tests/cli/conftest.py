@@ -9,10 +9,10 @@ import re
 import subprocess
 
 import pytest
+from rank_files import START_NS, line_of, rank_path, run_row
 from simulation import Simulation
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-START_NS = 1_763_700_000_000_000_000
 
 
 def commands_of_source():
@@ -22,21 +22,6 @@ def commands_of_source():
 
 
 COMMANDS = commands_of_source()
-
-
-def line_of(row):
-    return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
-
-
-def run_row(rank, *, world_size=1, run_id="run-a", attempt=1, start_unix_ns=START_NS, **more):
-    row = {
-        "type": "run", "schema": 1, "run_id": run_id, "attempt": attempt, "rank": rank, "world_size": world_size,
-        "local_rank": 0, "host": f"node{rank // 4}", "pid": 1000 * attempt + rank, "backend": "host", "device_name": None,
-        "device_uuid": None, "driver_version": None, "library_version": "0.1.0", "start_unix_ns": start_unix_ns,
-        "clock_error_ns": 500, "config": {"start_step": 0, "end_step": None, "record_every_n_steps": 1, "ranks": None},
-    }
-    row.update(more)
-    return row
 
 
 def span_row(rank, step, name, duration_ms, start_ns, **more):
@@ -85,7 +70,7 @@ class Job:
         self.rows = []
 
     def path(self, rank):
-        return self.folder / f"cuda_events_rank_{rank}.jsonl"
+        return rank_path(self.folder, rank)
 
     def write(self, rank, rows, *, tail=b""):
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import START_NS, line_of, run_row, span_row
 from array_jobs import own_times, write_job
-from pipeline_rows import TRANSFER_MS, write_pipeline
+from made_jobs import TRANSFER_MS, Damage, Shape, make, write_files
 
 
 def verdict_of(cep, *arguments):
@@ -351,6 +351,12 @@ def test_a_slow_host_is_told_once_and_what_to_look_at_on_it(cep, simulate, phase
     assert verdict["evidence"][0] == "4 of the ranks on node2 are slow: the host, or what it shares"
     assert len(of_ranks) == 1 and f"rank {verdict['stragglers'][0]['rank']} (node2): {phase} takes" in of_ranks[0]
     assert verdict["next"][0].startswith(f"look at node2: {look_at}")
+
+
+def write_pipeline(folder, *, stages=4, copies=1, sends=True, said=True):
+    """A regular pipeline whose transfers name no group and no number."""
+    shape = Shape("recv_blocks", dp=copies, pp=stages, micro_batches=8, steps=40, noise=0.02, sends=sends)
+    make(write_files(folder), shape, damage=Damage(step_rows=False, places=said, keys=False))
 
 
 @pytest.mark.parametrize("copies", [1, 2])

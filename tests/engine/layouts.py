@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of a job as different recorders write them. A layout changes what is written, never what happened."""
 
-import json
-
 import numpy as np
-
-START_NS = 1_763_700_000_000_000_000
+from rank_files import START_NS, gpu_run_row, line_of, write_lines
 
 LAYOUTS = ("full", "enclosed", "no_coll", "per_operation", "flat", "lean", "half", "sampled", "lost", "clocks")
 FLAT = ("flat", "lean")
@@ -37,7 +34,6 @@ class Writer:
         return [one and (one[1], counts[one[0]]) for one in numbers]
 
     def write(self, folder):
-        folder.mkdir(parents=True, exist_ok=True)
         by_rank = {rank: [] for rank in range(self.program.ranks)}
         for place, row in enumerate(self.program.rows):
             by_rank[row.rank].append((row, self.coll_of_row[place]))
@@ -48,19 +44,14 @@ class Writer:
             for step in range(0, len(self.starts), self.stride):
                 if step <= self.stops.get(rank, step):
                     lines += self.step_lines(rank, rows, step)
-            (folder / f"cuda_events_rank_{rank}.jsonl").write_text("\n".join(lines) + "\n")
+            write_lines(folder, rank, lines)
 
     def shift_ns(self, rank):
         return (rank // 4 * 1_700_000_000 if self.layout == "clocks" else 0) + START_NS
 
     def run_row(self, rank):
-        return json.dumps({
-            "type": "run", "schema": 1, "run_id": "engine", "attempt": 1, "rank": rank,
-            "world_size": self.program.ranks, "local_rank": rank % 4, "host": f"node{rank // 4}", "pid": 1000 + rank,
-            "backend": "cuda", "device_name": "device", "device_uuid": f"GPU-{rank}", "driver_version": 13000,
-            "library_version": "0.1.0", "start_unix_ns": self.shift_ns(rank) - 1_000_000, "clock_error_ns": 2000,
-            "config": {"start_step": 0, "end_step": None, "record_every_n_steps": self.stride, "ranks": None},
-            **self.program.places[rank]})
+        return line_of(gpu_run_row(rank, world_size=self.program.ranks, start_unix_ns=self.shift_ns(rank) - 1_000_000,
+                                   stride=self.stride, **self.program.places[rank]))
 
     def step_lines(self, rank, rows, step):
         """In the order in which they end."""

@@ -2,7 +2,7 @@
 """What the ranks of a training do in a step. Each step ends with an ``extra`` of no time, for faults to use, and begins
 with a gap that no row covers."""
 
-from program import BACK, COMM, HOST, MAIN, RECV, SEND, Program
+from program import BACK, COMM, HOST, MAIN, RECV, SEND, Program, schedule
 
 
 def begin(program, rank, load_ms=2.0):
@@ -86,14 +86,6 @@ def tensor(dp=2, tp=4, layers=4, transfer_ms=1.0):
     return program
 
 
-def one_forward_one_backward(stage, stages, micro_batches):
-    ahead = min(micro_batches, stages - stage - 1)
-    tasks = [(False, micro) for micro in range(ahead)]
-    for micro in range(micro_batches - ahead):
-        tasks += [(False, micro + ahead), (True, micro)]
-    return tasks + [(True, micro) for micro in range(micro_batches - ahead, micro_batches)]
-
-
 def pipeline(dp=2, pp=4, micro_batches=8, said=True, forward_ms=4.0):
     """1F1B. ``said``: run rows have the stage of a rank."""
     places = [{"dp": rank % dp, "pp": rank // dp} for rank in range(dp * pp)]
@@ -109,7 +101,7 @@ def pipeline(dp=2, pp=4, micro_batches=8, said=True, forward_ms=4.0):
         load = begin(program, rank, 1.0)
         stage = place["pp"]
         before = [load]
-        for backward, micro in one_forward_one_backward(stage, pp, micro_batches):
+        for backward, _, micro in schedule(stage, pp, micro_batches):
             after, is_first, is_last = list(before), stage == 0, stage == pp - 1
             if backward and not is_last:
                 after.append(transfer(rank, "recv_b", micro, RECV, before))

@@ -2,12 +2,11 @@
 """Named jobs whose figures follow by arithmetic from a base step of 103 ms: data 2, forward 30, backward 60, all_reduce
 8, optimizer 3 ms, the device never idle. Each case says what it costs beside that, and what the ledger must say."""
 
-import json
 from dataclasses import dataclass, field
 from typing import Callable, Optional
 
 from generator import Maker, sampled
-from rows import MS
+from rank_files import MS, write_rank
 
 TOKENS = 100_000
 PEAK_FLOPS = 1e15
@@ -207,9 +206,7 @@ CASES = (
 
 def flat_file(folder, steps, phases):
     """Rows as trainers' own profilers write them: four keys, in the order in which spans end."""
-    folder.mkdir(parents=True)
     for rank in range(2):
-        lines = [json.dumps({"duration_ms": ms, "name": name, "rank": rank, "step": step})
-                 for step in range(steps) for name, ms in phases]
-        (folder / f"cuda_events_rank_{rank}.jsonl").write_text("\n".join(lines) + "\n")
+        write_rank(folder, rank, [{"duration_ms": ms, "name": name, "rank": rank, "step": step}
+                                  for step in range(steps) for name, ms in phases])
     return folder

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of made jobs: spans, runs and marks of each rank, written as rank files. Times are whole nanoseconds."""
 
-import json
 from dataclasses import dataclass, field
 from typing import Optional
 
-START_NS = 1_763_700_000_000_000_000
-MS = 1_000_000
+from rank_files import MS, START_NS, gpu_run_row, line_of, write_lines  # noqa: F401
+
 SECOND = 1_000_000_000
 
 
@@ -76,15 +75,8 @@ class RankRows:
                 yield span.line(self.rank, self.shift_ns)
 
     def run_line(self, run, world_size, stride):
-        return json.dumps({
-            "type": "run", "schema": 1, "run_id": "made", "attempt": run.attempt, "rank": self.rank,
-            "world_size": world_size, "local_rank": self.rank, "host": f"node{self.rank // 4}",
-            "pid": 1000 * run.attempt + self.rank, "backend": "cuda", "device_name": "made device",
-            "device_uuid": f"GPU-{self.rank}", "driver_version": 13000, "library_version": "0.1.0",
-            "start_unix_ns": run.start_ns + self.shift_ns, "clock_error_ns": 2000,
-            "config": {"start_step": 0, "end_step": None, "record_every_n_steps": stride, "ranks": None},
-            **run.meta,
-        })
+        return line_of(gpu_run_row(self.rank, world_size=world_size, attempt=run.attempt, local_rank=self.rank,
+                                   start_unix_ns=run.start_ns + self.shift_ns, stride=stride, **run.meta))
 
 
 def by_attempt(spans, runs):
@@ -108,8 +100,6 @@ class Job:
     damaged: bool = False
 
     def write(self, folder):
-        folder.mkdir(parents=True)
         for rows in self.ranks:
-            text = "\n".join(rows.lines(self.world_size, self.stride)) + "\n"
-            (folder / f"cuda_events_rank_{rows.rank}.jsonl").write_text(text)
+            write_lines(folder, rows.rank, rows.lines(self.world_size, self.stride))
         return folder

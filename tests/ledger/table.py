@@ -9,8 +9,11 @@ recorded at a stride, the pieces are compared with those of the same job with al
 """
 
 import argparse
+import sys
 from collections import defaultdict
+from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "engine"))
 from comparison import compare_jobs
 from shapes import JOBS_OF_A_SHAPE, SHAPES, random_jobs
 from truth import PIECES, truth_of

@@ -2,8 +2,8 @@
 """Rank files of jobs whose times are arrays: each rank does its phases one after the other, then all meet in a collective."""
 
 import numpy as np
+from rank_files import START_NS, write_lines
 
-START_NS = 1_763_700_000_000_000_000
 PHASES = {"data_load": ("data", 4.0), "forward": ("compute", 30.0), "backward": ("compute", 60.0)}
 
 
@@ -29,7 +29,6 @@ def write_job(folder, own, *, kinds=None, before=None, transfer_ms=2.0, collecti
     step_ms = arrival.max(axis=0) + transfer_ms if collective else arrival.max(axis=0)
     not_recorded_ms = (stride - 1) * (np.median(step_ms) + 0.1)
     begin = np.concatenate([[0.0], np.cumsum(step_ms[:-1] + 0.1 + not_recorded_ms)])
-    folder.mkdir(parents=True, exist_ok=True)
     for rank in range(ranks):
         starts = np.rint((begin + gap[rank] + np.concatenate([np.zeros((1, steps)), np.cumsum(stacked[:, rank], axis=0)]))
                          * 1e6).astype(np.int64) + START_NS
@@ -53,5 +52,5 @@ def write_job(folder, own, *, kinds=None, before=None, transfer_ms=2.0, collecti
             columns.append([f'{{"step":{step},"duration_ms":{ms:.4f},"start_ns":{ns},{rest}}}'
                             for step, (ms, ns) in zip(numbers, whole)])
         lines += [line for step in zip(*columns) for line in step if line is not None]
-        (folder / f"cuda_events_rank_{rank}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_lines(folder, rank, lines)
     return step_ms
