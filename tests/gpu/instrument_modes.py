@@ -9,7 +9,6 @@ Prints a line for each mode, and ends with status 1 if one is wrong, 77 without 
 
 import argparse
 import collections
-import contextlib
 import copy
 import io
 import json
@@ -17,7 +16,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
 try:
@@ -30,87 +28,27 @@ except ImportError:
     print("instrument_modes.py: skipped: no PyTorch 2", file=sys.stderr)
     sys.exit(77)
 import torch._dynamo
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
-from torch.utils.checkpoint import checkpoint
 
 import cep
 import cep.torch
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "pytorch"))
+import training_modes as modes  # noqa: E402
+
+DEVICE = modes.DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 STEPS, STRIDE = 8, 2
 RECORDED = range(0, STEPS, STRIDE)
 PHASES = {"forward": 1, "backward": 1, "optimizer": 1}
 
 
-class Net(nn.Module):
-    def __init__(self, checkpointing=None):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(3))
-        self.checkpointing = checkpointing
-
-    def forward(self, batch):
-        for layer in self.layers:
-            if self.checkpointing is None:
-                batch = torch.relu(layer(batch))
-            else:
-                batch = checkpoint(layer, batch, use_reentrant=self.checkpointing)
-        return batch
-
-
-def new_batch():
-    return torch.ones(4, 32, device=DEVICE, requires_grad=True)
-
-
-def plain(model, optimizer):
-    def step():
-        model(new_batch()).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
-def accumulated(model, optimizer):
-    def step():
-        with contextlib.ExitStack() as stack:
-            if hasattr(model, "no_sync"):
-                stack.enter_context(model.no_sync())
-            model(new_batch()).sum().backward()
-        model(new_batch()).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
-def several_backwards(model, optimizer):
-    def step():
-        output = model(new_batch())
-        output.sum().backward(retain_graph=True)
-        output.mean().backward()
-        optimizer.step()
-
-    return step
-
-
-def with_closure(model, optimizer):
-    def closure():
-        optimizer.zero_grad()
-        loss = model(new_batch()).sum()
-        loss.backward()
-        return loss
-
-    return lambda: optimizer.step(closure)
-
-
-def scaled(model, optimizer):
+def scaled(model, optimizer, profiler):
     scaler = torch.amp.GradScaler(DEVICE.type)
 
     def step():
         with torch.autocast(DEVICE.type, dtype=torch.bfloat16):
-            loss = model(new_batch()).float().sum()
+            loss = model(modes.new_batch()).float().sum()
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
@@ -118,32 +56,13 @@ def scaled(model, optimizer):
     return step
 
 
-def evaluated(model, optimizer):
-    def step():
-        with torch.inference_mode():
-            model(torch.ones(4, 32, device=DEVICE))
-
-    return step
-
-
-def in_threads(model, optimizer):
-    def step():
-        threads = [threading.Thread(target=lambda: model(new_batch()).sum().backward()) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-            thread.join()
-        optimizer.step()
-
-    return step
-
-
-def whole_step_compiled(model, optimizer):
+def whole_step_compiled(model, optimizer, profiler):
     @torch.compile
     def loss_of(batch):
         return model(batch).sum()
 
     def step():
-        loss_of(new_batch()).backward()
+        loss_of(modes.new_batch()).backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -173,38 +92,34 @@ SYNC = {**PHASES, "gradient_sync": 1}
 BUCKET = {**PHASES, "all_reduce": 1}
 # Name: how the model is made, the loop, and the rows of a recorded step.
 MODES = {
-    "eager": (lambda model: model, plain, PHASES),
-    "torch.compile(model)": (torch.compile, plain, PHASES),
-    "model.compile()": (in_place, plain, PHASES),
+    "eager": (lambda model: model, modes.plain, PHASES),
+    "torch.compile(model)": (torch.compile, modes.plain, PHASES),
+    "model.compile()": (in_place, modes.plain, PHASES),
     "a compiled function that calls the model": (lambda model: model, whole_step_compiled, {"backward": 0, "optimizer": 1}),
-    "checkpoint, reentrant": ("reentrant", plain, PHASES),
-    "checkpoint, not reentrant": ("not reentrant", plain, PHASES),
-    "accumulation": (lambda model: model, accumulated, TWICE),
-    "several backwards, retain_graph": (lambda model: model, several_backwards, {**PHASES, "backward": 2}),
-    "closure": (lambda model: model, with_closure, PHASES),
+    "checkpoint, reentrant": (lambda _: modes.Reentrant().to(DEVICE), modes.plain, PHASES),
+    "checkpoint, not reentrant": (lambda _: modes.NotReentrant().to(DEVICE), modes.plain, PHASES),
+    "accumulation": (lambda model: model, modes.accumulated, TWICE),
+    "several backwards, retain_graph": (lambda model: model, modes.retained, {**PHASES, "backward": 2}),
+    "closure": (lambda model: model, modes.with_closure, PHASES),
     "autocast and GradScaler": (lambda model: model, scaled, PHASES),
-    "inference_mode": (lambda model: model, evaluated, {"forward_no_grad": 1}),
-    "two threads": (lambda model: model, in_threads, TWICE),
-    "DDP": (ddp, plain, SYNC),
-    "DDP, no_sync": (ddp, accumulated, {**TWICE, "gradient_sync": 1}),
-    "torch.compile(DDP)": (lambda model: torch.compile(ddp(model)), plain, SYNC),
-    "DDP of torch.compile": (lambda model: ddp(torch.compile(model)), plain, SYNC),
-    "DDP, each bucket": (ddp, plain, BUCKET),
-    "DDP, no_sync, each bucket": (ddp, accumulated, {**TWICE, "all_reduce": 1}),
-    "torch.compile(DDP), each bucket": (lambda model: torch.compile(ddp(model)), plain, BUCKET),
-    "DDP of torch.compile, each bucket": (lambda model: ddp(torch.compile(model)), plain, BUCKET),
-    "a module that calls itself": ("itself", plain, PHASES),
-    "FSDP2": (sharded, plain, None),
+    "inference_mode": (lambda model: model, modes.inferred, {"forward_no_grad": 1}),
+    "two threads": (lambda model: model, modes.in_threads, TWICE),
+    "DDP": (ddp, modes.plain, SYNC),
+    "DDP, no_sync": (ddp, modes.accumulated, {**TWICE, "gradient_sync": 1}),
+    "torch.compile(DDP)": (lambda model: torch.compile(ddp(model)), modes.plain, SYNC),
+    "DDP of torch.compile": (lambda model: ddp(torch.compile(model)), modes.plain, SYNC),
+    "DDP, each bucket": (ddp, modes.plain, BUCKET),
+    "DDP, no_sync, each bucket": (ddp, modes.accumulated, {**TWICE, "all_reduce": 1}),
+    "torch.compile(DDP), each bucket": (lambda model: torch.compile(ddp(model)), modes.plain, BUCKET),
+    "DDP of torch.compile, each bucket": (lambda model: ddp(torch.compile(model)), modes.plain, BUCKET),
+    "a module that calls itself": (lambda _: modes.CallsItself().to(DEVICE), modes.plain, PHASES),
+    "FSDP2": (sharded, modes.plain, None),
 }
 
 
 def made(how):
     torch.manual_seed(0)
-    if how == "itself":
-        return CallsItself().to(DEVICE)
-    if isinstance(how, str):
-        return Net(checkpointing=how == "reentrant").to(DEVICE)
-    return how(Net().to(DEVICE))
+    return how(modes.Net().to(DEVICE))
 
 
 def is_before_the_operator():
@@ -219,8 +134,8 @@ def train(how, loop, folder, ddp_buckets=False):
     torch._dynamo.utils.counters.clear()
     model = made(how)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    step_once = loop(model, optimizer)
     prof = cep.Profiler(folder, record_every_n_steps=STRIDE, enable=folder is not None)
+    step_once = loop(model, optimizer, prof)
     with prof, cep.torch.instrument(prof, model, optimizer, ddp_buckets=ddp_buckets, memory=False):
         for step in range(STEPS):
             prof.step(step)
@@ -272,25 +187,16 @@ def check_mode(name, folder):
     return not problems
 
 
-class CallsItself(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = Net()
-
-    def forward(self, batch, depth=2):
-        return self.inner(batch) if depth == 0 else self(batch, depth - 1)
-
-
 def check_copies(folder):
     """Copies of an instrumented model work, have no rows, and are read without this package."""
-    model = Net().to(DEVICE)
+    model = modes.Net().to(DEVICE)
     with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(prof, model, None):
         prof.step(0)
         saved = io.BytesIO()
         torch.save(model, saved)
         saved.seek(0)
         for twin in (copy.deepcopy(model), AveragedModel(model), torch.load(saved, weights_only=False)):
-            twin(new_batch()).sum().backward()
+            twin(modes.new_batch()).sum().backward()
     right = rows_of(folder) == []
     print(f"{'PASS' if right else 'FAIL'}  copies, deep and pickled", flush=True)
     return right
@@ -299,9 +205,9 @@ def check_copies(folder):
 def check_capture(folder):
     """A DDP step with timed buckets, captured as a CUDA graph on recorded steps."""
     side = torch.cuda.Stream()
-    batch = torch.ones(4, 32, device=DEVICE)
+    batch = torch.ones(2, 8, device=DEVICE)
     with torch.cuda.stream(side):
-        model = ddp(Net().to(DEVICE))
+        model = ddp(modes.Net().to(DEVICE))
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     with cep.Profiler(folder, record_every_n_steps=1) as prof:
         with cep.torch.instrument(prof, model, optimizer, memory=False):

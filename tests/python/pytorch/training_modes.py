@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes in which PyTorch runs a training step, and ways in which a model is instrumented, for test_modes.py."""
+"""Modes in which PyTorch runs a training step, and ways in which a model is instrumented, for test_modes.py and for
+tests/gpu/instrument_modes.py, which moves them to a GPU."""
 
 import contextlib
 import sys
@@ -17,6 +18,7 @@ import cep.torch
 
 STEPS, STRIDE = 4, 2
 RECORDED = range(0, STEPS, STRIDE)
+DEVICE = torch.device("cpu")
 STAND_INS = Path(__file__).resolve().parents[1] / "integrations" / "stand_ins"
 
 
@@ -50,7 +52,7 @@ class CallsItself(Net):
 
 
 def new_batch():
-    return torch.ones(2, 8, requires_grad=True)
+    return torch.ones(2, 8, device=DEVICE, requires_grad=True)
 
 
 # ---- Modes. Each makes a function that runs one step.
@@ -137,7 +139,7 @@ def scaled(model, optimizer, profiler):
 def inferred(model, optimizer, profiler):
     def step():
         with torch.inference_mode():
-            model(torch.ones(2, 8))
+            model(torch.ones(2, 8, device=DEVICE))
 
     return step
 
