@@ -24,28 +24,29 @@ constexpr double least_growth = 0.5;     // of the excess, from the first third 
 constexpr double growth_errors = 4;      // standard errors of that
 constexpr double median_error = 1.2533;  // of normal values, over that of their mean: √(π / 2)
 
-std::vector<std::size_t> places_of(const std::vector<bool>& slow) {
-    std::vector<std::size_t> places;
-    for (std::size_t step = 0; step < slow.size(); ++step)
-        if (slow[step]) places.push_back(step);
-    return places;
+std::vector<std::size_t> indices_of(const std::vector<bool>& slow) {
+    std::vector<std::size_t> steps;
+    for (std::size_t i = 0; i < slow.size(); ++i)
+        if (slow[i]) steps.push_back(i);
+    return steps;
 }
 
-/// The distance of at least four places; 0 where they are not evenly spaced.
-std::size_t even_distance(const std::vector<std::size_t>& places) {
-    if (places.size() < StragglerRules::least_slow_steps) return 0;
-    const std::size_t distance = places[1] - places[0];
-    for (std::size_t i = 2; i < places.size(); ++i)
-        if (places[i] - places[i - 1] != distance) return 0;
+/// The distance of at least four steps; 0 where they are not equally far apart.
+std::size_t equal_distance(const std::vector<std::size_t>& steps) {
+    if (steps.size() < StragglerRules::least_slow_steps) return 0;
+    const std::size_t distance = steps[1] - steps[0];
+    for (std::size_t i = 2; i < steps.size(); ++i)
+        if (steps[i] - steps[i - 1] != distance) return 0;
     return distance;
 }
 
 class SlowStepSearch {
   public:
-    SlowStepSearch(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond, const SearchScale& scale)
+    SlowStepSearch(const Deviation& deviation, std::size_t peer, ExceedancesByThreshold& exceedances,
+                   const SearchScale& scale)
         : deviation_(deviation),
           peer_(peer),
-          beyond_(beyond),
+          exceedances_(exceedances),
           excess_ms_(deviation.excess_ms(peer)),
           scale_(scale),
           noise_ms_(std::max(deviation.noise_ms(), 1e-9)) {}
@@ -76,7 +77,7 @@ class SlowStepSearch {
             std::count_if(all_ms.begin(), all_ms.end(), [this](double ms) { return ms > halfway_ms_; }));
     }
 
-    /// The steps that differ most clearly from the usual ones, if those beyond `halfway_ms` are slow.
+    /// The steps that differ most clearly from the usual ones, if those above `halfway_ms` are slow.
     [[nodiscard]] Segment best_range(double halfway_ms) const {
         const double limit_ms = std::max(halfway_ms, most_score * noise_ms_);
         std::vector<double> scores;
@@ -100,9 +101,9 @@ class SlowStepSearch {
         const double inflation = deviation_.inflation();
         const double error_ms = median_error * noise_ms_ * std::sqrt(inflation / steps);
         // Any range of steps could have been the best one.
-        const double places = std::max(1.0, static_cast<double>(excess_ms_.size()) / inflation);
+        const double positions = std::max(1.0, static_cast<double>(excess_ms_.size()) / inflation);
         const double freedom = std::max(1.0, deviation_.independent_values() - 1);
-        const double ranges = std::max(1.0, places * places / 2);
+        const double ranges = std::max(1.0, positions * positions / 2);
         chance_ = std::min(1.0, scale_.tests * ranges * student_tail(excess_ms / error_ms, freedom));
         halfway_ms_ = excess_ms / 2;
         if (is_unanimous(excess_ms)) most_chance_ = StragglerRules::false_alarms_of_all;
@@ -125,9 +126,9 @@ class SlowStepSearch {
 
     /// Whether usual ranks have such steps as well, and as many as in this range by chance.
     [[nodiscard]] bool is_usual_burst(Segment range, double ranges) {
-        const Beyond& beyond = beyond_.of(halfway_ms_);
-        if (beyond.count_of_others(peer_) == 0) return false;
-        const double chance = beyond.chance_of(peer_, count_slow(range), static_cast<double>(range.length()));
+        const Exceedances& exceedances = exceedances_.of(halfway_ms_);
+        if (exceedances.count_of_others(peer_) == 0) return false;
+        const double chance = exceedances.chance_of(peer_, count_slow(range), static_cast<double>(range.length()));
         chance_ = std::max(chance_, std::min(1.0, scale_.tests * ranges * chance));
         return chance_ > most_chance_;
     }
@@ -149,22 +150,22 @@ class SlowStepSearch {
         for (const double ms : excess_ms_)
             if (ms > scale_.threshold_ms) slow_ms.push_back(ms);
         if (slow_ms.size() < StragglerRules::least_slow_steps) return false;
-        const Beyond& all = beyond_.of(scale_.threshold_ms);
+        const Exceedances& all = exceedances_.of(scale_.threshold_ms);
         if (all.bursts_of(peer_) < static_cast<double>(StragglerRules::least_slow_steps)) return false;
-        chance_ = std::min(1.0, scale_.tests * all.chance_of(peer_) * chance_of_places(all));
+        chance_ = std::min(1.0, scale_.tests * all.chance_of(peer_) * chance_of_distance(all));
         halfway_ms_ = std::max(median_of(std::move(slow_ms)) / 2, least_halfway * noise_ms_);
         return chance_ <= StragglerRules::false_alarms;
     }
 
-    /// Where no other rank has such steps: the chance that steps at random places are as evenly spaced as its own.
-    [[nodiscard]] double chance_of_places(const Beyond& all) const {
-        std::vector<std::size_t> places;
+    /// Where no other rank has such steps: the chance that steps at random are as evenly spaced as its own.
+    [[nodiscard]] double chance_of_distance(const Exceedances& all) const {
+        std::vector<std::size_t> slow_steps;
         for (std::size_t step = 0; step < excess_ms_.size(); ++step) {
-            if (excess_ms_[step] > scale_.threshold_ms) places.push_back(step);
+            if (excess_ms_[step] > scale_.threshold_ms) slow_steps.push_back(step);
         }
-        if (all.count_of_others(peer_) > 0 || even_distance(places) == 0) return 1;
+        if (all.count_of_others(peer_) > 0 || equal_distance(slow_steps) == 0) return 1;
         const auto steps = static_cast<double>(excess_ms_.size());
-        const auto slow = static_cast<double>(places.size());
+        const auto slow = static_cast<double>(slow_steps.size());
         const double log_choices = std::lgamma(steps + 1) - std::lgamma(slow + 1) - std::lgamma(steps - slow + 1);
         return std::min(1.0, steps * steps / (2 * (slow - 1)) * std::exp(-log_choices));
     }
@@ -204,15 +205,15 @@ class SlowStepSearch {
         }
         mark_slow(straggler);
         if (straggler.pattern == Pattern::intermittent)
-            straggler.every_recorded = static_cast<std::int64_t>(even_distance(places_of(straggler.slow)));
+            straggler.every_recorded = static_cast<std::int64_t>(equal_distance(indices_of(straggler.slow)));
         measure(straggler);
         if (straggler.pattern != Pattern::intermittent) find_growth(straggler);
     }
 
     [[nodiscard]] Segment slow_extent() const {
-        const auto beyond = [this](double ms) { return ms > halfway_ms_; };
-        const auto first = std::find_if(excess_ms_.begin(), excess_ms_.end(), beyond);
-        const auto last = std::find_if(excess_ms_.rbegin(), excess_ms_.rend(), beyond);
+        const auto is_slow = [this](double ms) { return ms > halfway_ms_; };
+        const auto first = std::find_if(excess_ms_.begin(), excess_ms_.end(), is_slow);
+        const auto last = std::find_if(excess_ms_.rbegin(), excess_ms_.rend(), is_slow);
         if (first == excess_ms_.end()) return everything();
         return {static_cast<std::size_t>(first - excess_ms_.begin()),
                 static_cast<std::size_t>(excess_ms_.rend() - last) - 1};
@@ -261,7 +262,7 @@ class SlowStepSearch {
 
     const Deviation& deviation_;
     const std::size_t peer_;
-    BeyondThresholds& beyond_;
+    ExceedancesByThreshold& exceedances_;
     const std::span<const double> excess_ms_;
     const SearchScale& scale_;
     const double noise_ms_;
@@ -283,7 +284,7 @@ double spread_multiple(std::size_t medians) {
     return std::max(StragglerRules::noise_multiple, student_quantile(StragglerRules::spread_chance, freedom));
 }
 
-Beyond::Beyond(const Deviation& deviation, double threshold_ms) {
+Exceedances::Exceedances(const Deviation& deviation, double threshold_ms) {
     const std::size_t peers = deviation.ranks().size();
     is_usual_.resize(peers);
     for (const std::size_t peer : deviation.usual_peers()) is_usual_[peer] = true;
@@ -318,7 +319,7 @@ Beyond::Beyond(const Deviation& deviation, double threshold_ms) {
 
 // A tenth of the other ranks, and one, may have bursts that are faults. What is as long in a row on any other rank has
 // one cause here too.
-double Beyond::burst_for(std::size_t peer) const {
+double Exceedances::burst_for(std::size_t peer) const {
     const auto of_others = [&](const std::vector<double>& usual, double own, double share) {
         const std::size_t others = usual.size() - (is_usual_[peer] ? 1 : 0);
         if (others == 0) return 1.0;
@@ -330,17 +331,17 @@ double Beyond::burst_for(std::size_t peer) const {
     return std::max({1.0, in_a_row, usual_bursts_.size() < 4 ? 1 : of_others(usual_bursts_, bursts_[peer], 0.9)});
 }
 
-const Beyond& BeyondThresholds::of(double threshold_ms) {
+const Exceedances& ExceedancesByThreshold::of(double threshold_ms) {
     const long key = std::lround(16 * std::log2(std::max(threshold_ms, 1e-9)));
-    return beyond_.try_emplace(key, deviation_, std::exp2(static_cast<double>(key) / 16)).first->second;
+    return exceedances_.try_emplace(key, deviation_, std::exp2(static_cast<double>(key) / 16)).first->second;
 }
 
-double Beyond::chance_of(std::size_t peer) const {
+double Exceedances::chance_of(std::size_t peer) const {
     return chance_of(peer, counts_[peer], steps_[peer]);
 }
 
 // It has its share of all such steps, however many there are.
-double Beyond::chance_of(std::size_t peer, double own_count, double own_steps) const {
+double Exceedances::chance_of(std::size_t peer, double own_count, double own_steps) const {
     const double burst = burst_for(peer);
     const double others = usual_steps_ - (is_usual_[peer] ? steps_[peer] : 0);
     const double share = own_steps / (own_steps + std::max(1.0, others));
@@ -349,9 +350,9 @@ double Beyond::chance_of(std::size_t peer, double own_count, double own_steps) c
     return static_cast<double>(own) <= share * static_cast<double>(all) ? 1 : binomial_tail(own, all, share);
 }
 
-std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond,
-                                         const SearchScale& scale) {
-    return SlowStepSearch(deviation, peer, beyond, scale).find();
+std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer,
+                                         ExceedancesByThreshold& exceedances, const SearchScale& scale) {
+    return SlowStepSearch(deviation, peer, exceedances, scale).find();
 }
 
 }  // namespace cep::tool

@@ -17,7 +17,7 @@ namespace cep::tool {
 struct SearchScale {
     double floor_ms = 0;      // below it, nothing is spoken of
     double tests = 1;         // ranks times phases that are looked at
-    double threshold_ms = 0;  // a single step beyond it is not a usual one
+    double threshold_ms = 0;  // a single step above it is not a usual one
 };
 
 /// How many of its standard deviations noise does not exceed: the more, the fewer independent values that is taken
@@ -28,9 +28,9 @@ struct SearchScale {
 
 /// How often the ranks of a role exceed something, and how many of such steps come together: one after the other, they
 /// count as one.
-class Beyond {
+class Exceedances {
   public:
-    Beyond(const Deviation& deviation, double threshold_ms);
+    Exceedances(const Deviation& deviation, double threshold_ms);
 
     /// The chance that a rank has its share of all such steps and bursts or more, if it is like the usual ranks.
     [[nodiscard]] double chance_of(std::size_t peer) const;
@@ -57,18 +57,18 @@ class Beyond {
 };
 
 /// The same of several thresholds, of which those that nearly agree share one.
-class BeyondThresholds {
+class ExceedancesByThreshold {
   public:
-    explicit BeyondThresholds(const Deviation& deviation) : deviation_(deviation) {}
-    [[nodiscard]] const Beyond& of(double threshold_ms);
+    explicit ExceedancesByThreshold(const Deviation& deviation) : deviation_(deviation) {}
+    [[nodiscard]] const Exceedances& of(double threshold_ms);
 
   private:
     const Deviation& deviation_;
-    std::map<long, Beyond> beyond_;  // by 16 times the binary logarithm of the threshold
+    std::map<long, Exceedances> exceedances_;  // by 16 times the binary logarithm of the threshold
 };
 
 /// None where the rank is as usual. rank, phase, cost and waiting are for the caller to fill in.
 [[nodiscard]] std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer,
-                                                       BeyondThresholds& beyond, const SearchScale& scale);
+                                                       ExceedancesByThreshold& exceedances, const SearchScale& scale);
 
 }  // namespace cep::tool

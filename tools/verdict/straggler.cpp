@@ -32,10 +32,10 @@ struct Search {
 std::vector<Straggler> search_steps(const Search& search, const Deviation& deviation, SearchScale scale) {
     scale.threshold_ms = std::max({scale.floor_ms, noise_multiple(deviation) * deviation.noise_ms(),
                                    spread_multiple(deviation.usual_peers().size()) * deviation.spread_ms()});
-    BeyondThresholds beyond(deviation);
+    ExceedancesByThreshold exceedances(deviation);
     std::vector<Straggler> found;
     for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
-        auto straggler = find_slow_steps(deviation, peer, beyond, scale);
+        auto straggler = find_slow_steps(deviation, peer, exceedances, scale);
         if (!straggler) continue;
         straggler->place = deviation.ranks()[peer];
         straggler->phase = search.phase->name;

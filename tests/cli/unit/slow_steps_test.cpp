@@ -29,8 +29,8 @@ struct SlowRank {
         deviation = std::make_unique<Deviation>(deviation_of(phase, group));
     }
     [[nodiscard]] std::optional<Straggler> find(const SearchScale& scale) const {
-        BeyondThresholds beyond(*deviation);
-        return find_slow_steps(*deviation, 4, beyond, scale);
+        ExceedancesByThreshold exceedances(*deviation);
+        return find_slow_steps(*deviation, 4, exceedances, scale);
     }
 
     const PeerGroup group = peers_of(slow_ranks);
@@ -129,7 +129,7 @@ TEST(SlowSteps, EvenDistancesAreNoChance) {
     EXPECT_EQ(found->every_recorded, 40);
 }
 
-TEST(Beyond, StepsInARowCountOnceIfOtherRanksHaveSuchRowsToo) {
+TEST(Exceedances, StepsInARowCountOnceIfOtherRanksHaveSuchRowsToo) {
     for (const bool others_too : {false, true}) {
         Normal normal(8);
         const LocalPhase phase = phase_of("forward", 8, 400, [&](std::size_t rank, std::size_t step) {
@@ -138,22 +138,22 @@ TEST(Beyond, StepsInARowCountOnceIfOtherRanksHaveSuchRowsToo) {
             return 20 + 0.1 * normal() + (is_slow ? 4.0 : 0);
         });
         const PeerGroup group = peers_of(8);
-        EXPECT_EQ(Beyond(deviation_of(phase, group), 2).bursts_of(4), others_too ? 10 : 30) << others_too;
+        EXPECT_EQ(Exceedances(deviation_of(phase, group), 2).bursts_of(4), others_too ? 10 : 30) << others_too;
     }
 }
 
-TEST(Beyond, ARankHasItsShareOfWhatAllHave) {
+TEST(Exceedances, ARankHasItsShareOfWhatAllHave) {
     Normal normal(9);
     const LocalPhase phase = phase_of("forward", 8, 400, [&](std::size_t rank, std::size_t step) {
         return 20 + 0.1 * normal() + ((step * 7 + rank * 31) % 50 == 0 || (rank == 2 && step % 20 == 7) ? 5.0 : 0);
     });
     const PeerGroup group = peers_of(8);
     const Deviation deviation = deviation_of(phase, group);
-    const Beyond beyond(deviation, 2);
-    EXPECT_EQ(beyond.count_of_others(2), 7 * 8);
-    EXPECT_EQ(beyond.bursts_of(2), 28);
-    EXPECT_NEAR(beyond.chance_of(2) / binomial_by_terms(28, 84, 1.0 / 8), 1, 1e-6);
-    EXPECT_EQ(beyond.chance_of(3), 1);
+    const Exceedances exceedances(deviation, 2);
+    EXPECT_EQ(exceedances.count_of_others(2), 7 * 8);
+    EXPECT_EQ(exceedances.bursts_of(2), 28);
+    EXPECT_NEAR(exceedances.chance_of(2) / binomial_by_terms(28, 84, 1.0 / 8), 1, 1e-6);
+    EXPECT_EQ(exceedances.chance_of(3), 1);
 }
 
 TEST(SlowSteps, ThreeAreTooFew) {
@@ -177,10 +177,10 @@ TEST(SlowSteps, ARangeIsWeighedAgainstChanceAndTheNumberOfTests) {
     const double z = median_ms / (1.2533 * job.deviation->noise_ms() * std::sqrt(inflation / double(range.size())));
     const double ranges = std::pow(slow_steps / inflation, 2) / 2;
     const double by_median = ranges * student_tail(z, job.deviation->independent_values() - 1);
-    const auto beyond_half = std::count_if(range.begin(), range.end(), [&](double ms) { return ms > median_ms / 2; });
-    BeyondThresholds thresholds(*job.deviation);
-    const Beyond& beyond = thresholds.of(median_ms / 2);
-    const double by_count = ranges * beyond.chance_of(4, double(beyond_half), double(range.size()));
+    const auto above_half = std::count_if(range.begin(), range.end(), [&](double ms) { return ms > median_ms / 2; });
+    ExceedancesByThreshold thresholds(*job.deviation);
+    const Exceedances& exceedances = thresholds.of(median_ms / 2);
+    const double by_count = ranges * exceedances.chance_of(4, double(above_half), double(range.size()));
     const double chance = std::max(by_median, by_count);
     ASSERT_LT(chance, 1e-4);
     EXPECT_NEAR((1 - found->confidence) / chance, 1, 0.01);
