@@ -31,6 +31,7 @@ except ImportError:
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
 from array_jobs import write_job  # noqa: E402
+from faults import ar1  # noqa: E402
 
 STEPS = 400
 STATED_ALARMS = 0.01
@@ -43,11 +44,7 @@ def noise(rng, steps, size=0.02):
 
 
 def autoregressive(rng, steps, correlation, size=0.03):
-    own = rng.standard_normal(steps) * math.sqrt(1 - correlation**2)
-    own[0] = rng.standard_normal()
-    for step in range(1, steps):
-        own[step] += correlation * own[step - 1]
-    return np.exp(size * own)
+    return np.exp(size * ar1(rng, steps, 1, 1.0, correlation)[:, 0])
 
 
 def short(correlation, steps):

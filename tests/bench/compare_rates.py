@@ -28,6 +28,7 @@ except ImportError:
     sys.exit(77)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
+from faults import ar1  # noqa: E402
 from rank_files import START_NS, write_lines  # noqa: E402
 
 STEPS = (5, 10, 50, 200, 1000)
@@ -42,13 +43,7 @@ def lognormal(rng, steps):
 
 
 def autoregressive(correlation):
-    def make(rng, steps):
-        own = rng.standard_normal(steps) * math.sqrt(1 - correlation**2)
-        own[0] = rng.standard_normal()
-        for step in range(1, steps):
-            own[step] += correlation * own[step - 1]
-        return 100 * np.exp(0.05 * own)
-    return make
+    return lambda rng, steps: 100 * np.exp(0.05 * ar1(rng, steps, 1, 1.0, correlation)[:, 0])
 
 
 def mixture(factor, chance):

@@ -6,34 +6,22 @@ import json
 import numpy as np
 import pytest
 from compared_jobs import ALPHA, compare  # noqa: F401
-from conftest import Job
+from faults import ar1
+from rank_files import write_lines
 
 PHASES = 250  # of one job, each with noise of its own: as many comparisons in one run
 
 
-def noise_of(rng, steps, correlation):
-    """First-order autoregressive noise of variance 1."""
-    own = rng.normal(size=steps) * np.sqrt(1 - correlation**2)
-    values = [rng.normal()]
-    for value in own[1:]:
-        values.append(correlation * values[-1] + value)
-    return np.array(values)
+def write_job(folder, rng, steps, correlation, *, phases=PHASES, change=0.0):
+    times_ms = 10 * (1 + change) * np.exp(ar1(rng, steps, phases, 0.02, correlation))
+    write_lines(folder, 0, (f'{{"name":"p{phase}","step":{step},"rank":0,"duration_ms":{value:.6f},"kind":"compute"}}'
+                            for phase, values in enumerate(times_ms.T.tolist()) for step, value in enumerate(values)))
 
 
-def write_job(folder, rng, steps, correlation, *, noise=0.02, change=0.0):
-    lines = []
-    for phase in range(PHASES):
-        values = 10 * (1 + change) * np.exp(noise * noise_of(rng, steps, correlation))
-        lines += [f'{{"name":"p{phase}","step":{step},"rank":0,"duration_ms":{value:.6f},"kind":"compute"}}\n'
-                  for step, value in enumerate(values)]
-    Job(folder).folder.mkdir()
-    Job(folder).path(0).write_text("".join(lines))
-
-
-def two_jobs(tmp_path, seed, steps, correlation, **more):
+def two_jobs(tmp_path, seed, steps, correlation, *, phases=PHASES, **more):
     rng = np.random.default_rng(seed)
-    write_job(tmp_path / "a", rng, steps, correlation)
-    write_job(tmp_path / "b", rng, steps, correlation, **more)
+    write_job(tmp_path / "a", rng, steps, correlation, phases=phases)
+    write_job(tmp_path / "b", rng, steps, correlation, phases=phases, **more)
     return "a", "b"
 
 
@@ -91,7 +79,7 @@ def test_intervals_hold_the_truth(compare, tmp_path, seed, steps, correlation):
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 0.6, 0.8])
 def test_the_time_of_correlation_is_found(compare, tmp_path, correlation):
-    report = compare(*two_jobs(tmp_path, 40, 2000, correlation))
+    report = compare(*two_jobs(tmp_path, 40, 2000, correlation, phases=80))
     times = [phase["correlation_steps"] for phase in report["phases"]]
     assert np.median(times) == pytest.approx((1 + correlation) / (1 - correlation), rel=0.15)
 
