@@ -280,14 +280,14 @@ class AutoTraining:
         self.is_quiet = True
         self._has_fetched = True
         for watch in self._models:
-            watch.pause()
+            watch.announce(None)
 
     def _wake(self) -> None:
         self.is_quiet = False
         if self._updates:
             self._stepped |= self._needed
         for watch in self._models:
-            watch.resume()
+            watch.announce(watch.on_call)
 
     def passes(self, iterator: Any) -> bool:
         """While it is quiet: whether a wait for a DataLoader is left alone, which may be the begin of a step."""
@@ -383,11 +383,13 @@ class AutoTraining:
 
     def _before_optimizer(self, optimizer: Optimizer) -> None:
         """Before the first phase of a step: all of it is in a closure."""
-        if get_ident() == self.thread and not _is_capturing():
+        if get_ident() == self.thread and not (
+            torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        ):
             self._begin_step()
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
-        is_capturing = _is_capturing()
+        is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # to be made later
         if not is_capturing:
             self._replays = 0
         if self.steps is None:
@@ -443,11 +445,6 @@ def _callback_of_this_process() -> Any:
     from . import lightning
 
     return _lightning_callback(lightning.CepCallback, install())
-
-
-def _is_capturing() -> bool:
-    """Whether the optimizer's step goes into a CUDA graph, to be made later."""
-    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
 def _is_enabled(profiler: Any) -> bool:

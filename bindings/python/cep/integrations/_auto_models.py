@@ -37,15 +37,10 @@ class ModelWatch:
         self.model = weakref.ref(model)
         self.was_called = False
         self._phases = cep_torch.instrument(profiler, model, None, memory=False)
-        self._on_call = functools.partial(on_call, self)
-        self.resume()
-
-    def pause(self) -> None:
-        """Calls the function no more: on a step that is not recorded the model's call is its own."""
-        self._phases.announce_forwards(None)
-
-    def resume(self) -> None:
-        self._phases.announce_forwards(self._on_call)
+        self.on_call = functools.partial(on_call, self)
+        self.announce = self._phases.announcer()
+        """Has a function called before each call of the model. None: no more, and without a recorded step the call is its own."""
+        self.announce(self.on_call)
 
     def remove(self) -> None:
         self._phases.remove()

@@ -101,7 +101,7 @@ def instrument(
                 profiler, model, [] if index else optimizers, collectives=collectives and not index, memory=memory
             )
             removals.append(phases.remove)
-            phases.announce_forwards(functools.partial(_begin_at_forward, model, steps))
+            phases.announcer()(functools.partial(_begin_at_forward, model, steps))
         removals += attach_loaders(steps, prepared)
         last = optimizers[-1] if step_optimizer is None else step_optimizer
         others = [one for one in optimizers if one is not last]

@@ -71,26 +71,27 @@ class Instrumentation(Removable):
         self._backward = backward_of(profiler, prefix)
         if self._peaks is not None:
             self._backward.after = functools.partial(self._peaks.end, "backward")
-        self._optimizers: list[OptimizerTimer] = []
+        self._turns: list[Callable[[bool], None]] = []  # of what has hooks
         self.is_attached = False
         """Whether the hooks are on."""
 
     def _start(self, model: Optional[_Forward], optimizers: list[Optimizer]) -> None:
         self._forward = model
+        if model is not None:
+            self._turns.append(model.turn)
         claims = claims_of(self._profiler)
         abandon = self._backward.abandon if model is None else model.abandon
         after = self._after_optimizer if self._memory or self._peaks is not None else None
         for optimizer in optimizers:
             if claims.claim_optimizer(optimizer):
                 self._removals.append(functools.partial(claims.release_optimizer, optimizer))
-                self._optimizers.append(OptimizerTimer(optimizer, self._profiler, self._optimizer, abandon, after))
+                self._turns.append(OptimizerTimer(optimizer, self._profiler, self._optimizer, abandon, after).turn)
         self._removals.append(self._stop)
-        step_listeners(self._profiler).add(self._on_step)
+        _switches_of(self._profiler).add(self)
         self._profiler._at_close.append(self.remove)
-        self._on_step()
 
     def _stop(self) -> None:
-        step_listeners(self._profiler).remove(self._on_step)
+        _switches_of(self._profiler).remove(self)
         with contextlib.suppress(ValueError):  # close() has removed it already, to call it
             self._profiler._at_close.remove(self.remove)
         if self._forward is not None:
@@ -98,27 +99,19 @@ class Instrumentation(Removable):
         self._backward.abandon()
         self._optimizer.abandon()
         self._backward.unwatch()
-        self._turn(False)
-        self.announce_forwards(None)
+        self.turn(False)
+        self.announcer()(None)
 
-    def _on_step(self, step: int = 0, recorded: bool = False) -> bool:
-        """Puts the hooks on for a recorded step, and takes them off for another. Returns whether they are still to go."""
-        is_recording = bool(self._recording)
-        if is_recording is not self.is_attached and (is_recording or not self._optimizer and not self._forward):
-            self._turn(is_recording)  # off once no phase is open, of another thread
-        return self.is_attached and not is_recording
-
-    def _turn(self, on: bool) -> None:
+    def turn(self, on: bool) -> None:
+        """Puts the hooks on, or takes them off."""
         self.is_attached = on
-        for optimizer in self._optimizers:
-            optimizer.turn(on)
-        if self._forward is not None:
-            self._forward.turn(on)
+        for turn in self._turns:
+            turn(on)
 
-    def announce_forwards(self, function: Optional[Callable[[], None]]) -> None:
-        """Has a function called before each call of the model, recorded or not; it may begin the next step. None: no more."""
-        if self._forward is not None:
-            self._forward.announce(function)
+    def announcer(self) -> Callable[[Optional[Callable[[], None]]], None]:
+        """What has a function called before each call of the model, recorded or not; it may begin the next step. None: no
+        more."""
+        return self._forward.announce if self._forward is not None else lambda _: None
 
     def _after_optimizer(self) -> None:
         if self._peaks is not None:
@@ -129,6 +122,42 @@ class Instrumentation(Removable):
             except Exception as error:
                 self._memory = False
                 warn(f"no more memory counters: {type(error).__name__}: {error}")
+
+
+class _Switches:
+    """Puts the hooks of one profiler's instrumentations on for a recorded step, and takes them off for another."""
+
+    def __init__(self, profiler: Profiler) -> None:
+        self._recording = profiler._recording
+        self._listeners = step_listeners(profiler)
+        self._all: tuple[Instrumentation, ...] = ()
+
+    def add(self, one: Instrumentation) -> None:
+        self._all = (*self._all, one)
+        self._listeners.add(self.on_step)
+        self.on_step()
+
+    def remove(self, one: Instrumentation) -> None:
+        self._all = tuple(other for other in self._all if other is not one)
+        if not self._all:
+            self._listeners.remove(self.on_step)
+
+    def on_step(self, step: int = 0, recorded: bool = False) -> bool:
+        is_recording, are_to_go = bool(self._recording), False
+        for one in self._all:
+            if one.is_attached is not is_recording:
+                if not is_recording and (one._optimizer or one._forward):
+                    are_to_go = True  # a phase is open, of another thread
+                    continue
+                one.is_attached = is_recording
+                for turn in one._turns:
+                    turn(is_recording)
+        return are_to_go
+
+
+def _switches_of(profiler: Profiler) -> _Switches:
+    switches: _Switches = profiler.__dict__.get("_switches") or profiler.__dict__.setdefault("_switches", _Switches(profiler))
+    return switches
 
 
 class _Off(Instrumentation):

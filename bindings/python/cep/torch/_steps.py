@@ -37,7 +37,8 @@ class StepListeners:
 
     def add(self, listener: Listener) -> None:
         with self._lock:
-            self._listeners = (*self._listeners, listener)
+            if listener not in self._listeners:
+                self._listeners = (*self._listeners, listener)
             self._profiler._wants_steps, self._profiler._on_step = True, self
 
     def remove(self, listener: Listener) -> None:
