@@ -15,7 +15,8 @@ from conftest import WITHOUT_COMPILER, path_with
 torch = pytest.importorskip("torch.compiler")
 
 MOST_CALLS = 14
-MOST_CALLS_RECORDED = {"gan": 130, "accumulating": 105, "lightning": 90}
+# Of all steps, and of every second one: then hooks go on and off.
+MOST_CALLS_RECORDED = {1: {"gan": 34, "accumulating": 41, "lightning": 76}, 2: {"gan": 40, "accumulating": 42, "lightning": 57}}
 
 COUNTING = """
 import contextlib, os, sys, tempfile, warnings
@@ -141,9 +142,10 @@ def test_a_step_that_is_not_recorded_makes_few_calls(tmp_path, trainer):
     assert 1 <= calls_in_a_step(tmp_path, trainer, every=10**9) <= MOST_CALLS
 
 
-@pytest.mark.parametrize("trainer", MOST_CALLS_RECORDED)
-def test_a_step_that_is_recorded_makes_no_more_calls_than_it_did(tmp_path, trainer):
-    assert calls_in_a_step(tmp_path, trainer, every=1) <= MOST_CALLS_RECORDED[trainer]
+@pytest.mark.parametrize("every", MOST_CALLS_RECORDED)
+@pytest.mark.parametrize("trainer", MOST_CALLS_RECORDED[1])
+def test_a_step_that_is_recorded_makes_no_more_calls_than_it_did(tmp_path, trainer, every):
+    assert calls_in_a_step(tmp_path, trainer, every) <= MOST_CALLS_RECORDED[every][trainer]
 
 
 EPOCHS = """
