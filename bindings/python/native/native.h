@@ -4,7 +4,7 @@
 // does what cep/_ctypes_calls.py does, which is in use where this module is missing.
 //
 // Each file uses those before it: streams, attributes, region, side_stream, async_span, profiler, timed_function,
-// open_spans, indices, bucket_timer, model_phases, module.
+// open_spans, indices, bucket_timer, backward, forward, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
@@ -144,6 +144,12 @@ static inline PyObject* new_none(void) {
     return Py_None;
 }
 
+/// Drops the result of a call. Whether it is one, and no exception.
+static inline bool is_done(PyObject* result) {
+    Py_XDECREF(result);
+    return result != NULL;
+}
+
 /// Puts a new reference into a field.
 static inline void set_reference(PyObject** field, PyObject* value) {
     PyObject* before = *field;
@@ -213,6 +219,15 @@ bool has_keyed_span(PyObject* open_spans, unsigned long key);
 
 /// The next index of a group's collectives.
 long long take_index(PyObject* indices, long long step, long long count);
+
+/// Of BackwardCalls. All but the first are false with an exception.
+const profiler_object* profiler_of_backward(PyObject* backward);
+/// Ends a backward whose end was not seen.
+bool abandon_backward(PyObject* backward);
+/// Ends what an optimizer's step ends: also the collectives that are done.
+bool end_before_optimizer(PyObject* backward);
+/// Has the backward begin at the first gradient of a forward's output. `sync`: a DDPGradientSync; NULL or None: none.
+bool watch_output(PyObject* backward, PyObject* output, PyObject* sync);
 
 /// Takes the type of the exception that is set: a new reference. One that is to end the program is raised again later.
 PyObject* take_error(void);

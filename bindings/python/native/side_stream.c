@@ -30,11 +30,6 @@ static PyObject* call(const side_stream_object* self, int at, PyObject* argument
     return PyObject_CallFunctionObjArgs(self->calls[at], argument, NULL);
 }
 
-static bool is_done(PyObject* result) {
-    Py_XDECREF(result);
-    return result != NULL;
-}
-
 /// Keeps the current stream, and makes PyTorch's object of it where it is another than the last time.
 static bool find_current(side_stream_object* self) {
     void* address = NULL;

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 import cep.torch  # noqa: E402
 from cep.torch._comm_span import Description, SideStreams, begin_async  # noqa: E402
 from cep.torch._groups import Group  # noqa: E402
+from cep.torch._hook_calls import AsyncSpan, SideStream  # noqa: E402
 from cep.torch._waits import waits  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
@@ -291,3 +292,24 @@ def test_on_the_host_who_knows_that_it_has_ended_does_not_leave_its_end_to_the_c
     profiler.close()
     assert len(files.spans("all_reduce")) == 1
     assert profiler.stats.open_spans == 0
+
+
+@pytest.mark.skipif(cep.binding != "native", reason="of the extension module, which reads the address of a stream")
+def test_pytorchs_object_of_the_current_stream_is_made_again_for_another_stream_only(profiler, log):
+    current, made = [7], []
+
+    def make(device):
+        made.append(current[0])
+        return Stream(log, current[0], device)
+
+    stream, event = Stream(log, 101), Event()
+    cuda = torch.cuda.set_stream, torch.cuda.current_device, torch.cuda.set_device
+    calls = lambda device: current[0], make, lambda one: (one,), event.record, stream.wait_event, event, *cuda
+    side = SideStream(0, stream, calls, True, False)
+    region = profiler.region("all_reduce", kind="comm")
+    for number in (7, 7, 8, 7):
+        current[0] = number
+        AsyncSpan(region, side, (4, None, "world", 1, None, False)).end_with_works([Work(log)], [])
+        assert log.current == [number]
+    assert made == [7, 8, 7]
+    assert [entry[-1] for entry in log if entry[0] == "waits for stream"] == [7, 7, 8, 7]

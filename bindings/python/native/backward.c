@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BackwardCalls: the backward of models. See cep/torch/_backward.py.
+#include "native.h"
+
+typedef struct {
+    PyObject_HEAD PyObject* profiler;
+    PyObject* phase;           ///< OpenSpans
+    PyObject* queue_callback;  ///< of the autograd engine
+    PyObject* sync;            ///< a DDPGradientSync, of this backward; NULL or None: none
+    PyObject* after;           ///< called at the end; NULL or None: nothing
+    PyObject* leaf_hooks;      ///< of outputs that are parameters or inputs, by id(); others' go with their graph
+    char is_running;           ///< from the first gradient to the end
+} backward_object;
+
+static PyObject* none_or_failure(bool done) {
+    return done || note_failure() ? new_none() : NULL;
+}
+
+static bool end_sync(backward_object* self, PyObject* error) {
+    PyObject* sync = self->sync;
+    self->sync = NULL;
+    const bool ended =
+        !is_given(sync) || is_done(PyObject_CallMethod(sync, "end", "O", error != NULL ? error : Py_None));
+    Py_XDECREF(sync);
+    return ended;
+}
+
+static bool remove_leaf_hooks(backward_object* self) {
+    PyObject* hooks_then = self->leaf_hooks;
+    if (hooks_then == NULL) return true;
+    self->leaf_hooks = NULL;
+    PyObject *key = NULL, *handle = NULL;
+    bool removed = true;
+    for (Py_ssize_t at = 0; PyDict_Next(hooks_then, &at, &key, &handle);)
+        removed = is_done(PyObject_CallMethod(handle, "remove", NULL)) && removed;
+    Py_DECREF(hooks_then);
+    return removed;
+}
+
+/// At the end of the engine's run, or where that was not seen, with an error.
+static bool finish(backward_object* self, PyObject* error) {
+    // DDP has waited for its all-reduces.
+    const bool ended =
+        end_sync(self, error) && end_done_spans(self->profiler) && end_keyed_span(self->phase, 0, error) &&
+        (!is_given(self->after) || is_done(PyObject_CallObject(self->after, NULL))) && remove_leaf_hooks(self);
+    self->is_running = false;
+    return ended;
+}
+
+static PyObject* backward_finish(PyObject* object, PyObject* unused) {
+    (void)unused;
+    return none_or_failure(finish((backward_object*)object, NULL));
+}
+
+static bool queue(backward_object* self, PyMethodDef* method) {
+    PyObject* bound = PyCFunction_NewEx(method, (PyObject*)self, NULL);
+    PyObject* queued = bound != NULL ? PyObject_CallFunctionObjArgs(self->queue_callback, bound, NULL) : NULL;
+    Py_XDECREF(bound);
+    return is_done(queued);
+}
+
+static PyMethodDef finish_method = {"finish", backward_finish, METH_NOARGS, NULL};
+
+/// Queues the end behind the callbacks of DDP and FSDP, which were queued after this one.
+static PyObject* backward_queue_last(PyObject* object, PyObject* unused) {
+    backward_object* self = (backward_object*)object;
+    (void)unused;
+    const bool begun = !is_given(self->sync) || is_done(PyObject_CallMethod(self->sync, "begin", NULL));
+    return none_or_failure(begun && queue(self, &finish_method));
+}
+
+static PyMethodDef queue_last_method = {"queue_last", backward_queue_last, METH_NOARGS, NULL};
+
+const profiler_object* profiler_of_backward(PyObject* object) {
+    return (profiler_object*)((backward_object*)object)->profiler;
+}
+
+/// As the hook of a tensor: at a gradient of an output.
+static PyObject* backward_call(PyObject* object, PyObject* args, PyObject* keywords) {
+    backward_object* self = (backward_object*)object;
+    (void)args;
+    (void)keywords;
+    if (self->is_running || !is_recording((profiler_object*)self->profiler)) return new_none();
+    self->is_running = true;
+    return none_or_failure(begin_keyed_span(self->phase, 0) && queue(self, &queue_last_method));
+}
+
+bool abandon_backward(PyObject* object) {
+    backward_object* self = (backward_object*)object;
+    return !self->is_running || finish(self, hooks.not_finished);
+}
+
+bool end_before_optimizer(PyObject* object) {
+    return end_done_spans(((backward_object*)object)->profiler) && abandon_backward(object);
+}
+
+static PyObject* backward_abandon(PyObject* object, PyObject* unused) {
+    (void)unused;
+    return none_or_failure(end_before_optimizer(object));
+}
+
+/// Whether an attribute is true; −1 with an exception.
+static int truth_of(PyObject* object, const char* attribute) {
+    PyObject* value = PyObject_GetAttrString(object, attribute);
+    const int truth = value != NULL ? PyObject_IsTrue(value) : -1;
+    Py_XDECREF(value);
+    return truth;
+}
+
+static bool hook_leaf(backward_object* self, PyObject* tensor) {
+    if (self->leaf_hooks == NULL && (self->leaf_hooks = PyDict_New()) == NULL) return false;
+    PyObject* key = PyLong_FromVoidPtr(tensor);
+    PyObject* handle = key != NULL && PyDict_Contains(self->leaf_hooks, key) == 0
+                           ? PyObject_CallMethod(tensor, "register_hook", "O", self)
+                           : NULL;
+    const bool hooked = handle == NULL || PyDict_SetItem(self->leaf_hooks, key, handle) == 0;
+    Py_XDECREF(key);
+    Py_XDECREF(handle);
+    return hooked && PyErr_Occurred() == NULL;
+}
+
+static bool watch_tensor(backward_object* self, PyObject* tensor) {
+    const int has_gradient = truth_of(tensor, "requires_grad");
+    if (has_gradient <= 0) return has_gradient == 0;
+    const int is_leaf = truth_of(tensor, "is_leaf");
+    if (is_leaf != 0) return is_leaf > 0 && hook_leaf(self, tensor);
+    return is_done(PyObject_CallMethod(tensor, "register_hook", "O", self));
+}
+
+bool watch_output(PyObject* object, PyObject* output, PyObject* sync) {
+    backward_object* self = (backward_object*)object;
+    if (is_given(sync)) {
+        set_reference(&self->sync, sync);
+        if (!is_done(PyObject_CallMethod(sync, "watch", NULL))) return false;
+    }
+    const int is_tensor = PyObject_IsInstance(output, hooks.tensor);
+    if (is_tensor != 0) return is_tensor > 0 && watch_tensor(self, output);
+    PyObject* tensors = PyObject_CallFunctionObjArgs(hooks.tensors_in, output, NULL);
+    for (Py_ssize_t i = 0, count = tensors != NULL ? PyList_Size(tensors) : 0; i < count; ++i) {
+        if (watch_tensor(self, PyList_GetItem(tensors, i))) continue;
+        Py_DECREF(tensors);
+        return false;
+    }
+    return is_done(tensors);
+}
+
+static PyObject* backward_watch(PyObject* object, PyObject* args) {
+    PyObject *output = NULL, *sync = NULL;
+    if (!PyArg_ParseTuple(args, "O|O", &output, &sync)) return NULL;
+    return watch_output(object, output, sync) ? new_none() : NULL;
+}
+
+static PyObject* backward_unwatch(PyObject* object, PyObject* unused) {
+    backward_object* self = (backward_object*)object;
+    (void)unused;
+    return end_sync(self, hooks.not_finished) && remove_leaf_hooks(self) ? new_none() : NULL;
+}
+
+static int backward_init(PyObject* object, PyObject* args, PyObject* keywords) {
+    backward_object* self = (backward_object*)object;
+    PyObject *profiler = NULL, *phase = NULL, *queue_callback = NULL;
+    (void)keywords;
+    if (!PyArg_ParseTuple(args, "O!O!O", profiler_type, &profiler, open_spans_type, &phase, &queue_callback)) return -1;
+    set_reference(&self->profiler, profiler);
+    set_reference(&self->phase, phase);
+    set_reference(&self->queue_callback, queue_callback);
+    return 0;
+}
+
+static int backward_traverse(PyObject* object, visitproc visit, void* arg) {
+    backward_object* self = (backward_object*)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->profiler);
+    Py_VISIT(self->phase);
+    Py_VISIT(self->queue_callback);
+    Py_VISIT(self->sync);
+    Py_VISIT(self->after);
+    Py_VISIT(self->leaf_hooks);
+    return 0;
+}
+
+// The others stay: a hook that the collector has cleared may still be called.
+static int backward_clear(PyObject* object) {
+    backward_object* self = (backward_object*)object;
+    Py_CLEAR(self->sync);
+    Py_CLEAR(self->after);
+    Py_CLEAR(self->leaf_hooks);
+    return 0;
+}
+
+static void backward_free(PyObject* object) {
+    backward_object* self = (backward_object*)object;
+    PyObject_GC_UnTrack(object);
+    (void)backward_clear(object);
+    Py_CLEAR(self->profiler);
+    Py_CLEAR(self->phase);
+    Py_CLEAR(self->queue_callback);
+    free_object(object);
+}
+
+static PyMemberDef backward_members[] = {
+    {(char*)"after", T_OBJECT, offsetof(backward_object, after), 0, (char*)"Called at the end of each."},
+    {(char*)"is_running", T_BOOL, offsetof(backward_object, is_running), READONLY,
+     (char*)"From the first gradient to the end."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef backward_methods[] = {
+    {"watch", backward_watch, METH_VARARGS,
+     "Has the phase begin at the first gradient of a recorded forward's output."},
+    {"unwatch", backward_unwatch, METH_NOARGS, "Removes the hooks of parameters and inputs."},
+    {"abandon", backward_abandon, METH_NOARGS,
+     "Ends what an optimizer's step ends: collectives that are done, and a backward whose engine raised."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot backward_slots[] = {
+    {Py_tp_init, backward_init},         {Py_tp_dealloc, backward_free},
+    {Py_tp_traverse, backward_traverse}, {Py_tp_clear, backward_clear},
+    {Py_tp_call, backward_call},         {Py_tp_members, backward_members},
+    {Py_tp_methods, backward_methods},   {0, NULL},
+};
+
+PyType_Spec backward_spec = {
+    .name = "cep._native.BackwardCalls",
+    .basicsize = sizeof(backward_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = backward_slots,
+};
