@@ -157,13 +157,11 @@ static PyObject* time_call(bucket_timer_object* self, PyObject* below_autograd, 
     if (span == NULL && !note_failure()) return NULL;
     PyObject* result = call_below_autograd(below_autograd, self->operator_, args, keywords);
     if (span == NULL) return result;
-    PyObject *type = NULL, *value = NULL, *traceback = NULL;
-    PyErr_Fetch(&type, &value, &traceback);
-    const bool ended = result != NULL ? end_bucket(self, span, result) : fail_async_span(span, type);
-    if (!ended) (void)note_failure();
+    taken_error error;
+    PyErr_Fetch(&error.type, &error.value, &error.traceback);
+    const bool ended = result != NULL ? end_bucket(self, span, result) : fail_async_span(span, error.type);
     Py_DECREF(span);
-    PyErr_Restore(type, value, traceback);
-    return result;
+    return after_hook(ended, result, &error);
 }
 
 static PyObject* bucket_function_call(PyObject* object, PyObject* args, PyObject* keywords) {

@@ -66,11 +66,9 @@ static PyObject* time_forward(const forward_object* self, PyObject* original, Py
     PyObject* phase = begin_forward(self);
     if (phase == NULL) return note_failure() ? PyObject_Call(original, args, keywords) : NULL;
     PyObject* output = PyObject_Call(original, args, keywords);
-    PyObject *type = NULL, *value = NULL, *traceback = NULL;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (!end_forward(self, phase, output, type)) (void)note_failure();
-    PyErr_Restore(type, value, traceback);
-    return output;
+    taken_error error;
+    PyErr_Fetch(&error.type, &error.value, &error.traceback);
+    return after_hook(end_forward(self, phase, output, error.type), output, &error);
 }
 
 static PyObject* timed_forward_call(PyObject* object, PyObject* args, PyObject* keywords) {

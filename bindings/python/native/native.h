@@ -234,6 +234,13 @@ PyObject* take_error(void);
 /// Counts the exception that is set, if any, as a hook's failure, which does not reach the trainer. False if it is to
 /// end the program: then it stays set.
 bool note_failure(void);
+/// The exception of a call of the trainer's, taken while a hook ends what it began.
+typedef struct {
+    PyObject *type, *value, *traceback;
+} taken_error;
+/// Gives the trainer its result, or its exception as it was. A hook's own failure is counted; one that is to end the
+/// program takes their place.
+PyObject* after_hook(bool succeeded, PyObject* result, taken_error* error);
 
 /// Deallocation of objects of the types here.
 void free_object(PyObject* self);

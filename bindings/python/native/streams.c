@@ -68,6 +68,18 @@ bool note_failure(void) {
     return true;
 }
 
+PyObject* after_hook(bool succeeded, PyObject* result, taken_error* error) {
+    if (succeeded || note_failure()) {
+        PyErr_Restore(error->type, error->value, error->traceback);
+        return result;
+    }
+    Py_XDECREF(result);
+    Py_XDECREF(error->type);
+    Py_XDECREF(error->value);
+    Py_XDECREF(error->traceback);
+    return NULL;
+}
+
 // ---- Streams -------------------------------------------------------------------------------------------------------
 
 static PyObject* call_stream_source(profiler_object* self) {

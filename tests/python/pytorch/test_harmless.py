@@ -72,6 +72,29 @@ dist.destroy_process_group()
     )
 
 
+class Interrupted(torch.nn.Module):
+    """Its output is such that whoever looks for tensors in it is interrupted."""
+
+    class Output:
+        def values(self):
+            raise KeyboardInterrupt
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self):
+        return self.Output()
+
+
+def test_what_ends_the_program_in_a_hook_reaches_the_trainer(profiler):
+    model = Interrupted()
+    with cep.torch.instrument(profiler, model, None):
+        with pytest.raises(KeyboardInterrupt):
+            model()
+    assert hook_failures() == 0
+
+
 # ---- Hooks come off
 
 
