@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/display_width.hpp"
 #include "base/output.hpp"
 #include "base/say.hpp"
 #include "base/terminal.hpp"

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/units.hpp"
-#include "report/plot.hpp"
 #include "report/sections.hpp"
+#include "report/svg.hpp"
 #include "show/document.hpp"
 
 namespace cep::report {

@@ -7,8 +7,8 @@
 
 #include "base/units.hpp"
 #include "comm/comm_report.hpp"
-#include "report/plot.hpp"
 #include "report/sections.hpp"
+#include "report/svg.hpp"
 #include "show/document.hpp"
 
 namespace cep::report {

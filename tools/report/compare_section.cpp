@@ -6,8 +6,8 @@
 
 #include "base/units.hpp"
 #include "compare/comparison.hpp"
-#include "report/plot.hpp"
 #include "report/sections.hpp"
+#include "report/svg.hpp"
 #include "show/document.hpp"
 
 namespace cep::report {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/grid.hpp"
 
-#include "report/bytes.hpp"
+#include "report/heat_picture.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::report {

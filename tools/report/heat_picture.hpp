@@ -5,11 +5,16 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/heat.hpp"
 
 namespace cep::report {
+
+/// zlib's format (RFC 1950). Throws WriteError.
+[[nodiscard]] std::string deflate(std::string_view bytes);
+[[nodiscard]] std::string base64(std::string_view bytes);
 
 /// The colours from the neutral ground, which most cells have, to what stands out, as pixels of a canvas (ABGR).
 [[nodiscard]] std::vector<std::int64_t> heat_pixels();

@@ -8,8 +8,8 @@
 
 #include "base/units.hpp"
 #include "report/heat_picture.hpp"
-#include "report/plot.hpp"
 #include "report/sections.hpp"
+#include "report/svg.hpp"
 #include "show/document.hpp"
 #include "show/fields.hpp"
 

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/units.hpp"
-#include "report/plot.hpp"
 #include "report/sections.hpp"
+#include "report/svg.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::report {

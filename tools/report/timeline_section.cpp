@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "base/units.hpp"
-#include "report/plot.hpp"
 #include "report/sections.hpp"
+#include "report/svg.hpp"
 
 namespace cep::report {
 namespace {

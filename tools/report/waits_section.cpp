@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/units.hpp"
-#include "report/plot.hpp"
 #include "report/sections.hpp"
+#include "report/svg.hpp"
 
 namespace cep::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/display_width.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 
 namespace cep::tool {

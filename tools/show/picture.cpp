@@ -10,7 +10,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/display_width.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <type_traits>
 
-#include "base/display_width.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "show/document.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/display_width.hpp"
+#include "base/terminal.hpp"
 
 #include <gtest/gtest.h>
 
