@@ -180,7 +180,7 @@ void add_straggler_metric(Exposition& out, const Verdict& verdict, std::string_v
         out.sample({{"rank", std::to_string(straggler.typical_rank)},
                     {"host", straggler.typical_host},
                     {"phase", straggler.phase},
-                    {"pattern", pattern_name(straggler.pattern)}},
+                    {"pattern", pattern_names[static_cast<std::size_t>(straggler.pattern)]}},
                    *value * factor);
     }
 }

@@ -88,6 +88,7 @@ void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank,
     const RunInfo& run = of_rank.back().run;
     PlacedRank& placed = ranks_.emplace_back();
     placed.rank = rank;
+    placed.run = &run;
     placed.coordinates = coordinates_of(run);
     placed.host_is_known = !run.host.empty();
     placed.host = host_of(run.host);

@@ -71,6 +71,7 @@ struct PlacedRank {
     std::uint32_t host = 0;      // index into JobRows::hosts()
     bool host_is_known = false;  // else it is a host by itself
     RankCoordinates coordinates;
+    const RunInfo* run = nullptr;  // of its last attempt
 };
 
 /// What the rows of a job are about. The job must outlive it.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include <fmt/format.h>
+
 #include "replay/even_job.hpp"
 #include "replay/slow_rank_prices.hpp"
 #include "replay/special_causes.hpp"
@@ -52,9 +54,11 @@ class CauseFinder {
         return slow;
     }
 
+    [[nodiscard]] bool is_worth(double saving_ms) const { return saving_ms > Replay::least_cost * job_.as_it_was_ms; }
+
     /// nullptr if it costs too little.
     Finding* add(const Finding& what, double saving_ms, double loss_share) {
-        if (!(saving_ms > Replay::least_cost * job_.as_it_was_ms)) return nullptr;
+        if (!is_worth(saving_ms)) return nullptr;
         Finding& finding = findings_.emplace_back(what);
         finding.cost_share = saving_ms / job_.as_it_was_ms;
         finding.loss_share = loss_share;
@@ -82,12 +86,14 @@ class CauseFinder {
                         graph.weight *
                         static_cast<double>(std::max(0.0F, graph.own_ms[node] - steps_.typical.of_all(key)));
         cause->phase = steps_.largest_phase(excess_ms);
+        cause->text = {"transfers" + cause->in_phase() + " take longer now and then", "at their usual times",
+                       "slow transfers"};
     }
 
     // Work that depends on the data makes forward and backward of a micro-batch longer; jitter does not.
     void add_what_varies() {
         constexpr double least_correlation = 0.5;  // r²
-        if (!(job_.within_saving_ms > Replay::least_cost * job_.as_it_was_ms)) return;
+        if (!is_worth(job_.within_saving_ms)) return;
         const std::optional<SpecialCause> pauses = find_pauses(steps_);
         const bool are_of_one = pauses && pauses->finding.kind == FindingKind::ranks;
         if (are_of_one && slow_.empty() && add_special(pauses) > 0) return;
@@ -101,6 +107,14 @@ class CauseFinder {
             const float own_ms = graph.own_ms[node];
             return is_data ? own_ms : std::max(0.0F, own_ms - usual_ms(steps_, slow_ranks_, graph, node));
         }));
+        if (is_data)
+            cause->text = {"micro-batches are uneven: the same ones are long in forward and backward", "evenly filled",
+                           "uneven micro-batches",
+                           "fill micro-batches evenly: sort or pack sequences by length, and balance their sum over "
+                           "ranks"};
+        else
+            cause->text = {"the same work" + cause->in_phase() + " takes longer now and then", "without that",
+                           "jitter"};
     }
 
     // Pauses are also in work whose rows were lost.
@@ -111,9 +125,7 @@ class CauseFinder {
 
     bool add_stage() {
         const Roles& roles = model_.roles;
-        if (!roles.are_stages()) return false;
-        Finding* const cause = add({.kind = FindingKind::stage}, job_.stage_saving_ms, replay_.shares.stages);
-        if (cause == nullptr) return false;
+        if (!roles.are_stages() || !is_worth(job_.stage_saving_ms)) return false;
         std::vector<double> excess_ms(roles.count());  // of a rank
         std::vector<PhaseSums> by_phase(roles.count(), steps_.no_sums());
         steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
@@ -125,9 +137,25 @@ class CauseFinder {
         });
         const auto role =
             static_cast<std::size_t>(std::max_element(excess_ms.begin(), excess_ms.end()) - excess_ms.begin());
-        cause->stage = roles.stages[role];
-        cause->phase = steps_.largest_phase(by_phase[role]);
-        for (const std::uint32_t rank : roles.members[role]) cause->ranks.push_back(model_.rows->ranks()[rank].rank);
+        const auto seen = std::find_if(findings_.begin(), findings_.end(),
+                                       [](const Finding& one) { return one.kind == FindingKind::stage; });
+        Finding cause{.kind = FindingKind::stage};
+        if (seen != findings_.end()) {
+            if (seen->stage == roles.stages[role]) cause = std::move(*seen);
+            findings_.erase(seen);
+        }
+        cause.stage = roles.stages[role];
+        cause.phase = steps_.largest_phase(by_phase[role]);
+        for (const std::uint32_t rank : roles.members[role]) cause.ranks.push_back(model_.rows->ranks()[rank].rank);
+        const std::string label = fmt::format("pipeline stage {}", roles.stages[role]);
+        const std::string where = cause.phase.empty() ? "" : ", most of it" + cause.in_phase();
+        const bool is_alone = cause.ranks.size() == 1;  // rows cannot tell which
+        cause.text = {is_alone ? fmt::format("{} takes longer than the others{}: it has more work, or its rank {} is "
+                                             "slow",
+                                             label, where, cause.ranks.front())
+                               : label + " has more work than the others" + where,
+                      "evenly divided", label};
+        add(cause, job_.stage_saving_ms, replay_.shares.stages);
         return true;
     }
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "replay/finding.hpp"
 
-#include <array>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/units.hpp"
 
 namespace cep::tool {
 
-std::string_view kind_name(FindingKind kind) {
-    constexpr std::array<std::string_view, 14> names = {
-        "straggler",     "group",  "late",          "imbalance", "ranks",  "host",    "stage",
-        "micro_batches", "jitter", "communication", "link",      "loader", "routing", "jitter"};
-    return names[static_cast<std::size_t>(kind)];
-}
-
-std::string_view pattern_name(Pattern pattern) {
-    constexpr std::array<std::string_view, 3> names = {"persistent", "intermittent", "window"};
-    return names[static_cast<std::size_t>(pattern)];
+std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<std::string>& hosts) {
+    constexpr std::size_t most_named = 5;
+    std::string text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", format_ranges(ranks, most_named));
+    if (hosts.empty() || hosts.front().empty()) return text;
+    for (std::size_t i = 0; i < std::min(hosts.size(), most_named); ++i) text += (i == 0 ? " (" : ", ") + hosts[i];
+    return text + (hosts.size() > most_named ? ", …)" : ")");
 }
 
 }  // namespace cep::tool

@@ -4,6 +4,7 @@
 // costs, and what shows it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,10 +20,9 @@ enum class FindingKind : std::uint8_t {
     straggler,      // a rank that is slower than its peers
     group,          // ranks of one role that fall into two populations
     late,           // a rank for which others wait, though no phase of it is longer
-    imbalance,      // a pipeline stage that works longer than the others, whatever that costs
     ranks,          // all stragglers and groups that cost something, together
     host,           // the same, if they are a host
-    stage,          // pipeline stages do not have the same work
+    stage,          // a pipeline stage that works longer than the others; a cause only if that costs something
     micro_batches,  // the same ones are long in forward and backward
     jitter,
     communication,
@@ -31,11 +31,13 @@ enum class FindingKind : std::uint8_t {
     routing,
     pauses
 };
-/// As in JSON.
-[[nodiscard]] std::string_view kind_name(FindingKind kind);
+/// As in JSON, by kind.
+inline constexpr std::array<std::string_view, 13> kind_names = {
+    "straggler", "group",         "late", "ranks",  "host",    "stage", "micro_batches",
+    "jitter",    "communication", "link", "loader", "routing", "jitter"};
 
 enum class Pattern : std::uint8_t { persistent, intermittent, window };
-[[nodiscard]] std::string_view pattern_name(Pattern pattern);
+inline constexpr std::array<std::string_view, 3> pattern_names = {"persistent", "intermittent", "window"};
 
 /// The name of time that no phase covers.
 inline constexpr std::string_view uncovered_name = "uncovered";
@@ -45,6 +47,17 @@ struct LateHost {
     double lag_ms = 0;
     double peers_lag_ms = 0;  // median over the peers
 };
+
+/// How a cause is said.
+struct CauseText {
+    std::string what;                      // "uneven work is …"
+    std::string without = "without that";  // how steps would be
+    std::string label;                     // of a chart
+    std::string next{};                    // what to do
+};
+
+/// "ranks 4–7 (node1)".
+[[nodiscard]] std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<std::string>& hosts);
 
 struct Finding {
     FindingKind kind = FindingKind::straggler;
@@ -85,12 +98,14 @@ struct Finding {
     bool is_approximate = false;         // it costs about that: the replay does not see all waiting for it
     double loss_share = 0;               // of what would be gained if the job were even, its sources evened out in turn
 
-    // group: the phase on the fast ones, and on the slow. imbalance: work of a typical stage, and of this. link: a
+    // group: the phase on the fast ones, and on the slow. stage: work of a typical stage, and of this. link: a
     // transfer of other groups, and there. loader: in other steps, and in these. routing: routed work of a rank, the
     // mean, and that of the rank with the most. pauses: 0, and a pause.
     std::optional<double> usual_ms{};
     std::optional<double> slow_ms{};
-    std::uint64_t other_groups = 0;  // link: of the same size
+    CauseText text{};
+    /// " in forward"; "" if its phase is not known.
+    [[nodiscard]] std::string in_phase() const { return phase.empty() ? "" : " in " + phase; }
 };
 
 [[nodiscard]] inline bool is_of_slow_ranks(const Finding& finding) {
@@ -99,7 +114,7 @@ struct Finding {
 
 /// What else makes steps longer, and all slow ranks together: what the replay finds.
 [[nodiscard]] inline bool is_cause(const Finding& finding) {
-    return finding.kind >= FindingKind::ranks;
+    return finding.kind >= FindingKind::ranks && finding.cost_share.has_value();
 }
 
 }  // namespace cep::tool

@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/parallel.hpp"
+#include "base/units.hpp"
 #include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 #include "stats/step_pattern.hpp"
@@ -39,6 +42,13 @@ class LoaderSearch {
             cause.slow_ms = period->larger;
             cause.every_steps = period->length * unit_;
             cause.every_recorded = period->length;
+            const DurationFormat duration(period->usual, period->larger);
+            cause.text = {
+                fmt::format("all ranks wait for {} every {} {}steps, {} instead of {}", cause.phase, period->length,
+                            unit_ == 1 ? "" : "recorded ", duration(period->larger), duration(period->usual)),
+                "without that", "waiting",
+                "give the data loader more workers, let each prefetch more batches, or read from faster "
+                "storage: its buffer of batches runs empty"};
             longest = SpecialCause{std::move(cause), without(name, *period, waits_ms)};
         }
         return longest;

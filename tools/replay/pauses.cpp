@@ -5,7 +5,10 @@
 #include <map>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "base/hash.hpp"
+#include "base/units.hpp"
 #include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 
@@ -95,6 +98,17 @@ std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
     }
     for (const auto& [step, weight] : with_pauses) cause.step_fraction += weight;
     cause.step_fraction /= static_cast<double>(steps.graphs.size());
+    const std::string who = name_of(cause.ranks, cause.hosts);
+    cause.text = {is_one_rank ? fmt::format("{} is slow now and then{}, in {} of the steps", who, cause.in_phase(),
+                                            format_percent(cause.step_fraction))
+                              : fmt::format("any rank pauses now and then, for {}, most often{}",
+                                            format_duration_ms(*cause.slow_ms), cause.in_phase()),
+                  "without that", is_one_rank ? who : "pauses",
+                  is_one_rank
+                      ? "look for what stops this rank: garbage collection, other processes, clocks (nvidia-smi "
+                        "-q -d CLOCK)"
+                      : "look for what stops ranks: garbage collection, page cache and swap, other processes, "
+                        "checkpoints of other jobs"};
     return SpecialCause{std::move(cause), with_work([pause_ms](const StepGraph& graph, std::size_t node) {
                             return graph.own_ms[node] - pause_ms(graph, node);
                         })};

@@ -130,13 +130,11 @@ void choose_delays(std::vector<StepGraph>& graphs, const JobModel& model, Replay
 
 // A rank that was not recorded can only be slower than those that were if these wait for it in their transfers. Where
 // that may be a large part of what a cause costs, it is not certain what the job would gain.
-void keep_certain(const Replay& result, std::vector<Finding>& findings) {
-    std::erase_if(findings, [&result](const Finding& one) {
-        return is_cause(one) &&
-               (one.kind == FindingKind::communication || one.kind == FindingKind::link ||
-                one.kind == FindingKind::routing ||
-                result.unseen_ms > Replay::most_unseen * result.observed_ms * one.cost_share.value_or(0));
-    });
+bool is_certain(const Replay& result, bool is_whole, const Finding& cause) {
+    if (!result.is_usable()) return false;
+    return is_whole || (cause.kind != FindingKind::communication && cause.kind != FindingKind::link &&
+                        cause.kind != FindingKind::routing &&
+                        result.unseen_ms <= Replay::most_unseen * result.observed_ms * *cause.cost_share);
 }
 
 }  // namespace
@@ -171,12 +169,14 @@ Replay replay(const Job& job, std::size_t threads, std::vector<Finding>& finding
     Replay result = of_job.facts();
     if (!result.is_possible) return result;
     find_causes(of_job.steps(), result, findings);
-    if (!result.is_usable()) std::erase_if(findings, is_cause);
-    if (!job.coverage.is_whole()) {
-        keep_certain(result, findings);
-    } else {
-        result.unseen_ms = 0;
-    }
+    const bool is_whole = job.coverage.is_whole();
+    if (is_whole) result.unseen_ms = 0;
+    for (Finding& one : findings)
+        if (is_cause(one) && !is_certain(result, is_whole, one)) one.cost_share.reset();
+    std::erase_if(findings, [](const Finding& one) {
+        const bool is_measured = one.kind == FindingKind::stage && one.slow_ms;
+        return one.kind >= FindingKind::ranks && !one.cost_share && !is_measured;
+    });
     return result;
 }
 

@@ -3,6 +3,9 @@
 #include <map>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/units.hpp"
 #include "matching/operation.hpp"
 #include "replay/special_causes.hpp"
 
@@ -81,6 +84,13 @@ std::optional<SpecialCause> find_routed_work(const ReplayedSteps& steps, const s
     const auto count = static_cast<double>(steps.graphs.size());
     cause.slow_ms = *busiest / count;
     cause.usual_ms = all_ms / count / static_cast<double>(of_rank_ms.size());
+    const DurationFormat duration(*cause.usual_ms, *cause.slow_ms);
+    cause.text = {
+        fmt::format("work that ranks send each other is uneven: {} has {} of it a step, the mean is {}",
+                    name_of(cause.ranks, {}), duration(*cause.slow_ms), duration(*cause.usual_ms)),
+        "with the same work spread evenly", "uneven routing",
+        "spread tokens over the experts: a capacity factor, a loss that balances the load, or other places of "
+        "the experts"};
     return SpecialCause{std::move(cause), {[is_routed](const StepGraph& graph, std::span<float> own_ms) {
                             const StepSums sums = sums_of(graph, is_routed);
                             for (std::size_t node = 0; node < own_ms.size(); ++node)

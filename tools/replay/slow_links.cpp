@@ -6,6 +6,9 @@
 #include <tuple>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/units.hpp"
 #include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 
@@ -29,6 +32,7 @@ class LinkSearch {
         auto usual_ms = std::make_shared<std::vector<float>>(transfers_.size(), std::numeric_limits<float>::infinity());
         Finding slow{.kind = FindingKind::link};
         std::vector<bool> is_slow(transfers_.size());
+        std::size_t others = 0;
         double most_lost_ms = 0;
         for (const auto& [alike, groups] : alike_) {
             const std::vector<Group> found = find_slow(groups);
@@ -43,10 +47,17 @@ class LinkSearch {
             slow.phase = model_.rows->names()[std::get<0>(alike)].name;
             slow.usual_ms = usual_ms_;
             slow.slow_ms = usual_ms_ + lost_ms;
-            slow.other_groups = groups.size() - found.size();
+            others = groups.size() - found.size();
         }
         if (!(most_lost_ms > 0)) return std::nullopt;
         add_members(is_slow, slow);
+        const DurationFormat duration(*slow.usual_ms, *slow.slow_ms);
+        const std::string link = "the link of " + name_of(slow.ranks, slow.hosts);
+        slow.text = {fmt::format("{} is slow: {} takes {} there, {} in {}", link, slow.phase, duration(*slow.slow_ms),
+                                 duration(*slow.usual_ms), format_plural(others, "other group")),
+                     "as fast as theirs", link,
+                     "compare the links of these ranks with those of other groups: errors and speed (ibstat, ethtool, "
+                     "nvidia-smi nvlink -e), and the transports in NCCL_DEBUG=INFO"};
         return SpecialCause{std::move(slow),
                             with_work([&model = model_, usual_ms](const StepGraph& graph, std::size_t node) {
                                 const std::uint32_t number = number_of(model, graph, node);

@@ -126,22 +126,12 @@ class SlowRankPrices {
         cause.phase = steps_.largest_phase(steps_.sum_by_phase([&](const StepGraph& graph, std::size_t node) {
             return is_slow[graph.ranks[node]] ? graph.own_ms[node] - steps_.typical.of_role(graph.keys[node]) : 0.0F;
         }));
-        if (ranks.size() > 1 && are_one_host(ranks)) cause.kind = FindingKind::host;
-        const PlacedRank& first = model_.rows->ranks()[ranks.front()];
-        if (cause.kind == FindingKind::host || ranks.size() == 1) cause.hosts = {model_.rows->hosts()[first.host]};
-        if (ranks.size() == 1 && model_.roles.count() > 1)
-            cause.stage = model_.roles.stages[model_.roles.of_rank[ranks[0]]];
-    }
-
-    [[nodiscard]] bool are_one_host(const std::vector<std::uint32_t>& ranks) const {
-        constexpr double most_of_host = 0.75;
-        const std::vector<PlacedRank>& all = model_.rows->ranks();
-        const PlacedRank& first = all[ranks.front()];
-        const auto is_there = [&](const PlacedRank& rank) { return rank.host == first.host; };
-        const auto of_host = std::count_if(all.begin(), all.end(), is_there);
-        return first.host_is_known && static_cast<std::size_t>(of_host) < all.size() &&
-               std::all_of(ranks.begin(), ranks.end(), [&](std::uint32_t rank) { return is_there(all[rank]); }) &&
-               static_cast<double>(ranks.size()) >= most_of_host * static_cast<double>(of_host);
+        const bool is_one = ranks.size() == 1;
+        if (is_one) cause.hosts = {model_.rows->hosts()[model_.rows->ranks()[ranks.front()].host]};
+        if (is_one && model_.roles.count() > 1) cause.stage = model_.roles.stages[model_.roles.of_rank[ranks[0]]];
+        cause.text.label = name_of(cause.ranks, cause.hosts);
+        cause.text.what = cause.text.label + (is_one ? " is slow" : " are slow") + cause.in_phase();
+        cause.text.without = is_one ? "without it" : "without them";
     }
 
     const ReplayedSteps& steps_;

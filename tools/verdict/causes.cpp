@@ -48,105 +48,12 @@ std::string describe_error(double error) {
                             : percent + " % " + (error < 0 ? "shorter" : "longer") + " than they were";
 }
 
-std::string ranks_of(const Finding& cause) {
-    return cause.kind == FindingKind::host ? "host " + cause.hosts.front() : name_of(cause.ranks, cause.hosts);
-}
-
-std::string in_phase(const Finding& cause) {
-    return cause.phase.empty() ? "" : " in " + cause.phase;
-}
-
-std::pair<std::string, std::string> slow_and_usual(const Finding& cause) {
-    const DurationFormat duration(*cause.usual_ms, *cause.slow_ms);
-    return {duration(*cause.slow_ms), duration(*cause.usual_ms)};
-}
-
-/// What it is, and how steps would be without it: "Rank 9 is slow in backward. Without it, steps".
-std::pair<std::string, std::string> name_cause(const Finding& cause) {
-    switch (cause.kind) {
-        case FindingKind::ranks:
-            if (cause.ranks.size() > 1) return {ranks_of(cause) + " are slow" + in_phase(cause), "without them"};
-            [[fallthrough]];
-        case FindingKind::host:
-            if (cause.step_fraction > 0)
-                return {fmt::format("{} is slow now and then{}, in {} of the steps", ranks_of(cause), in_phase(cause),
-                                    format_percent(cause.step_fraction)),
-                        "without that"};
-            return {ranks_of(cause) + " is slow" + in_phase(cause), "without it"};
-        case FindingKind::stage:
-            if (cause.ranks.size() == 1)  // rows cannot tell which
-                return {
-                    fmt::format("pipeline stage {} takes longer than the others{}: it has more work, or its rank {} "
-                                "is slow",
-                                cause.stage.value_or(0), cause.phase.empty() ? "" : ", most of it" + in_phase(cause),
-                                cause.ranks.front()),
-                    "evenly divided"};
-            return {fmt::format("pipeline stage {} has more work than the others{}", cause.stage.value_or(0),
-                                cause.phase.empty() ? "" : ", most of it" + in_phase(cause)),
-                    "evenly divided"};
-        case FindingKind::micro_batches:
-            return {"micro-batches are uneven: the same ones are long in forward and backward", "evenly filled"};
-        case FindingKind::link:
-            return {fmt::format("the link of {} is slow: {} takes {} there, {} in {}", ranks_of(cause), cause.phase,
-                                slow_and_usual(cause).first, slow_and_usual(cause).second,
-                                format_plural(cause.other_groups, "other group")),
-                    "as fast as theirs"};
-        case FindingKind::loader:
-            return {fmt::format("all ranks wait for {} every {} {}steps, {} instead of {}", cause.phase,
-                                cause.every_recorded, cause.every_recorded == cause.every_steps ? "" : "recorded ",
-                                slow_and_usual(cause).first, slow_and_usual(cause).second),
-                    "without that"};
-        case FindingKind::routing:
-            return {fmt::format("work that ranks send each other is uneven: {} has {} of it a step, the mean is {}",
-                                ranks_of(cause), slow_and_usual(cause).first, slow_and_usual(cause).second),
-                    "with the same work spread evenly"};
-        case FindingKind::pauses:
-            return {fmt::format("any rank pauses now and then, for {}, most often{}",
-                                format_duration_ms(*cause.slow_ms), in_phase(cause)),
-                    "without that"};
-        case FindingKind::jitter:
-            return {"the same work" + in_phase(cause) + " takes longer now and then", "without that"};
-        default:
-            return {"transfers" + in_phase(cause) + " take longer now and then", "at their usual times"};
-    }
-}
-
 std::string describe(const Finding& cause, const Verdict& verdict, std::string_view between) {
-    auto [what, without] = name_cause(cause);
-    if (between == ". ") without = capitalised(without);
+    const std::string without = between == ". " ? capitalised(cause.text.without) : cause.text.without;
     const double step_ms = verdict.mean_step_ms.value_or(verdict.replay.observed_ms);
-    return what + std::string(between) +
+    return cause.text.what + std::string(between) +
            describe_saving(verdict, without, verdict.replay.holds() && !cause.is_approximate,
                            verdict.saved_ms(cause.cost_share.value_or(0)) / step_ms);
-}
-
-std::string_view what_to_do(FindingKind kind) {
-    switch (kind) {
-        case FindingKind::routing:
-            return "spread tokens over the experts: a capacity factor, a loss that balances the load, or other places "
-                   "of "
-                   "the experts";
-        case FindingKind::ranks:
-            return "look for what stops this rank: garbage collection, other processes, clocks (nvidia-smi -q -d "
-                   "CLOCK)";
-        case FindingKind::pauses:
-            return "look for what stops ranks: garbage collection, page cache and swap, other processes, checkpoints "
-                   "of "
-                   "other jobs";
-        case FindingKind::micro_batches:
-            return "fill micro-batches evenly: sort or pack sequences by length, and balance their sum over ranks";
-        case FindingKind::jitter:
-            return "look for what interrupts ranks: garbage collection, other processes, clocks (nvidia-smi -q -d "
-                   "CLOCK)";
-        case FindingKind::link:
-            return "compare the links of these ranks with those of other groups: errors and speed (ibstat, ethtool, "
-                   "nvidia-smi nvlink -e), and the transports in NCCL_DEBUG=INFO";
-        case FindingKind::loader:
-            return "give the data loader more workers, let each prefetch more batches, or read from faster storage: "
-                   "its buffer of batches runs empty";
-        default:
-            return "";
-    }
 }
 
 /// Why the saving is not exact, or not known. "" if it is exact, or if the error of the replay says why.
@@ -194,30 +101,6 @@ std::string headline_of_cause(const Verdict& verdict) {
     return capitalised(describe(*cause, verdict, ". ")) + ".";
 }
 
-std::string label_of(const Finding& cause) {
-    switch (cause.kind) {
-        case FindingKind::ranks:
-        case FindingKind::host:
-            return ranks_of(cause);
-        case FindingKind::stage:
-            return fmt::format("pipeline stage {}", cause.stage.value_or(0));
-        case FindingKind::micro_batches:
-            return "uneven micro-batches";
-        case FindingKind::jitter:
-            return "jitter";
-        case FindingKind::link:
-            return "the link of " + ranks_of(cause);
-        case FindingKind::loader:
-            return "waiting";
-        case FindingKind::routing:
-            return "uneven routing";
-        case FindingKind::pauses:
-            return "pauses";
-        default:
-            return "slow transfers";
-    }
-}
-
 std::string describe_saving(const Verdict& verdict, std::string_view without, bool is_exact, double share) {
     std::string text = fmt::format("{}, steps would take {}{} less time", without,
                                    is_exact                  ? ""
@@ -247,8 +130,8 @@ void add_causes(Document& document, const Verdict& verdict) {
             continue;
         ++described;
         const bool is_certain = cause->kind == FindingKind::link || cause->kind == FindingKind::loader;
-        if ((cause == in_headline || is_certain) && !what_to_do(cause->kind).empty())
-            document.next.emplace_back(what_to_do(cause->kind));
+        if ((cause == in_headline || is_certain) && !cause->text.next.empty())
+            document.next.push_back(cause->text.next);
         if (cause == in_headline || (in_headline == nullptr && is_named(*cause, verdict))) continue;
         std::string text = describe(*cause, verdict, "; ");
         if (causes.size() > 1 && cause->loss_share >= 0.005)
@@ -289,7 +172,7 @@ void write_causes(JsonWriter& json, const Verdict& verdict) {
                      replay.slowest_stage_share);
     });
     json.objects("causes", verdict.causes(), [&](const Finding* cause) {
-        json.members("kind", kind_name(cause->kind), "ranks", cause->ranks, "host",
+        json.members("kind", kind_names[static_cast<std::size_t>(cause->kind)], "ranks", cause->ranks, "host",
                      text_or_null(cause->hosts.empty() ? "" : cause->hosts.front()), "stage", cause->stage, "phase",
                      text_or_null(cause->phase), "cost_ms", cause->cost_share.value_or(0) * replay.observed_ms,
                      "slowdown", gain_of(*cause), "share", cause->loss_share, "usual_ms", cause->usual_ms, "slow_ms",

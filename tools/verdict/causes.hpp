@@ -18,9 +18,6 @@ namespace cep::tool {
 /// "" without such a cause.
 [[nodiscard]] std::string headline_of_cause(const Verdict& verdict);
 
-/// What a chart calls it: "rank 5 (node1)", "uneven routing".
-[[nodiscard]] std::string label_of(const Finding& cause);
-
 /// "without it, steps would take 22 % less time (130.0 → 101.4 ms)", of a saving of this share of a step. One that is
 /// not exact is about that. Without starts it is at most that: a step took no less than the own work of its longest
 /// rank.

@@ -37,7 +37,7 @@ std::vector<FailCondition> parse_fail_conditions(const std::vector<std::string>&
 
 bool is_in(const FailCondition& condition, const Verdict& verdict) {
     if (condition == "straggler") return verdict.names_ranks();
-    if (condition == "imbalance") return verdict.first_of(FindingKind::imbalance) != nullptr;
+    if (condition == "imbalance") return verdict.first_of(FindingKind::stage) != nullptr;
     if (condition == "abstained") return verdict.abstained;
     if (condition == "change")
         return std::any_of(verdict.changes.begin(), verdict.changes.end(),

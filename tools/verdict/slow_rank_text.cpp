@@ -11,8 +11,6 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t most_named = 5;
-
 std::string times(double ratio) {
     return ratio < 9.95 ? fmt::format("{:.2f} times", ratio) : fmt::format("{:.0f} times", ratio);
 }
@@ -78,13 +76,6 @@ std::string when(const Finding& straggler) {
             return fmt::format("now and then, in {} of the {}", format_percent(straggler.step_fraction),
                                range_of(straggler));
     }
-}
-
-std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<std::string>& hosts) {
-    std::string text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", format_ranges(ranks, most_named));
-    if (hosts.empty() || hosts.front().empty()) return text;
-    for (std::size_t i = 0; i < std::min(hosts.size(), most_named); ++i) text += (i == 0 ? " (" : ", ") + hosts[i];
-    return text + (hosts.size() > most_named ? ", …)" : ")");
 }
 
 std::string phase_of(const Finding& straggler) {

@@ -3,7 +3,6 @@
 // Text of slow ranks: who is slow, in what, when, by how much, and what to look at.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,8 +10,6 @@
 
 namespace cep::tool {
 
-/// "rank 3 (node0)", "ranks 0–4 and 7".
-[[nodiscard]] std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<std::string>& hosts);
 /// "in nearly every step", "in steps 3 to 20".
 [[nodiscard]] std::string when(const Finding& slow);
 [[nodiscard]] std::string phase_of(const Finding& slow);

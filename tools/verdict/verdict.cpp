@@ -201,6 +201,13 @@ class Judge {
             if (!host.empty() && slow >= 2 && ranks_of.size() > 1 &&
                 static_cast<double>(slow) >= slow_host_share * static_cast<double>(ranks_of[host]))
                 verdict_.slow_hosts.push_back({host, slow});
+        for (Finding& one : verdict_.findings)
+            if (one.kind == FindingKind::ranks && verdict_.slow_hosts.size() == 1 &&
+                verdict_.slow_hosts.front().ranks == one.ranks.size()) {
+                one.kind = FindingKind::host;
+                one.hosts = {verdict_.slow_hosts.front().host};
+                one.text.label = "host " + one.hosts.front();
+            }
     }
 
     // Stages are compared by the median of their ranks: one slow rank does not make a slow stage.
@@ -219,7 +226,7 @@ class Judge {
         const double typical = median_of(all_ms);
         const double reference_ms = stages.size() == 2 ? *std::min_element(all_ms.begin(), all_ms.end()) : typical;
         if (!(slowest_ms > stage_floor * reference_ms)) return;
-        Finding& imbalance = verdict_.findings.emplace_back(Finding{.kind = FindingKind::imbalance});
+        Finding& imbalance = verdict_.findings.emplace_back(Finding{.kind = FindingKind::stage});
         imbalance.stage = slowest;
         imbalance.slowdown = slowest_ms / reference_ms;
         imbalance.slow_ms = slowest_ms;

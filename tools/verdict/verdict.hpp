@@ -65,6 +65,11 @@ struct Verdict {
 
     /// Nullptr if there is none.
     [[nodiscard]] const Finding* first_of(FindingKind kind) const;
+    /// A pipeline stage with more work than the others, as far as that is measured; nullptr if there is none.
+    [[nodiscard]] const Finding* stage_imbalance() const {
+        const Finding* const stage = first_of(FindingKind::stage);
+        return stage != nullptr && stage->slow_ms ? stage : nullptr;
+    }
     /// Slow ranks that cost something, and those that do not: nobody waits for them, or for too short a time.
     [[nodiscard]] Findings stragglers() const;
     [[nodiscard]] Findings harmless() const;

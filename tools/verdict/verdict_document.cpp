@@ -379,7 +379,7 @@ class Sentences {
     const Findings stragglers_ = verdict_.stragglers();
     const Findings harmless_ = verdict_.harmless();
     const Findings groups_ = verdict_.groups();
-    const Finding* const imbalance_ = verdict_.first_of(FindingKind::imbalance);
+    const Finding* const imbalance_ = verdict_.stage_imbalance();
     Document document_;
 };
 

@@ -10,11 +10,11 @@ namespace {
 
 void write_straggler(JsonWriter& json, const Finding& straggler) {
     json.members("rank", straggler.typical_rank, "host", text_or_null(straggler.typical_host), "phase", straggler.phase,
-                 "also", straggler.also, "pattern", pattern_name(straggler.pattern), "grows", straggler.grows,
-                 "first_step", straggler.first_step, "last_step", straggler.last_step, "slowdown", straggler.slowdown,
-                 "excess_ms", straggler.excess_ms, "step_fraction", straggler.step_fraction, "every_steps",
-                 straggler.every_steps, "waiters_median_wait_ms", straggler.waiters_median_wait_ms, "cost_share",
-                 straggler.cost_share, "confidence", straggler.confidence);
+                 "also", straggler.also, "pattern", pattern_names[static_cast<std::size_t>(straggler.pattern)], "grows",
+                 straggler.grows, "first_step", straggler.first_step, "last_step", straggler.last_step, "slowdown",
+                 straggler.slowdown, "excess_ms", straggler.excess_ms, "step_fraction", straggler.step_fraction,
+                 "every_steps", straggler.every_steps, "waiters_median_wait_ms", straggler.waiters_median_wait_ms,
+                 "cost_share", straggler.cost_share, "confidence", straggler.confidence);
 }
 
 void write_group(JsonWriter& json, const Finding& group) {
@@ -35,7 +35,7 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
     json.objects("harmless", verdict.harmless(), straggler);
     json.objects("slow_hosts", verdict.slow_hosts,
                  [&](const SlowHost& host) { json.members("host", host.host, "ranks", host.ranks); });
-    json.object_or_null("stage_imbalance", verdict.first_of(FindingKind::imbalance), [&](const Finding& imbalance) {
+    json.object_or_null("stage_imbalance", verdict.stage_imbalance(), [&](const Finding& imbalance) {
         json.members("stage", imbalance.stage, "ratio", imbalance.slowdown, "own_ms", imbalance.slow_ms, "typical_ms",
                      imbalance.usual_ms, "one_rank", imbalance.is_alone);
     });
