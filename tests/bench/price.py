@@ -25,6 +25,7 @@ import statistics
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 BURST = 128  # regions: 256 records
@@ -215,50 +216,20 @@ NATIVE, NATIVE_10TH, PHASES, CTYPES, BARE = (
 def training_module(packages, bare_library):
     """training.py with the arms of this program."""
     sys.path.insert(0, str(Path(__file__).parent))
-    training = importlib.import_module("training")
-    training.WithBareRecords.library = bare_library
-
-    def with_package(label, base, every):
-        class WithPackage(base):
-            def __init__(self, trained, folder):
-                self.training = trained
-                self.prof = packages[label].Profiler(
-                    folder, record_every_n_steps=every, flush_every_n_steps=training.FLUSH_EVERY_N_STEPS
-                )
-
-        return WithPackage
-
-    class Phases(training.InPhases):
-        """N records for N phases: the last phase of a step ends with the first of the next."""
-
-        def __init__(self, trained, folder):
-            self.training = trained
-            self.prof = packages["native"].Profiler(folder, record_every_n_steps=1)
-
-        def step(self, number):
-            prof, trained = self.prof, self.training
-            prof.step(number)
-            prof.phase("forward")
-            loss = trained.forward()
-            prof.phase("backward")
-            trained.backward(loss)
-            prof.phase("optimizer")
-            trained.optimize()
-
-    arms = {
-        NATIVE: with_package("native", training.WithCep, 1),
-        NATIVE_10TH: with_package("native", training.WithCep, 10),
-        PHASES: Phases,
-        CTYPES: with_package("ctypes", training.WithCep, 1),
-        BARE: training.WithBareRecords,
-    }
+    training, arms = importlib.import_module("training"), importlib.import_module("training_arms")
+    arms.WithBareRecords.library = bare_library
+    native, by_ctypes = packages["native"], packages["ctypes"]
     training.ARMS = {
-        training.OFF: training.WithoutInstrumentation,
-        training.OFF_AGAIN: training.WithoutInstrumentation,
-        **arms,
-        training.PAIRS: training.WithEventPairs,
+        arms.OFF: arms.WithoutInstrumentation,
+        arms.OFF_AGAIN: arms.WithoutInstrumentation,
+        NATIVE: partial(arms.WithCep, package=native),
+        NATIVE_10TH: partial(arms.WithCep, package=native, record_every_n_steps=10),
+        PHASES: partial(arms.InOneChain, package=native),
+        CTYPES: partial(arms.WithCep, package=by_ctypes),
+        BARE: arms.WithBareRecords,
+        arms.PAIRS: arms.WithEventPairs,
     }
-    training.NEED_A_GPU = (training.PAIRS, BARE)
+    training.NEED_A_GPU = (arms.PAIRS, BARE)
     return training
 
 
@@ -276,7 +247,7 @@ class Steps:
         self.blocks, self.own = {}, {}
 
     def _step_s(self):
-        arm = self.training.WithoutInstrumentation(self.trained, None)
+        arm = self.training.ARMS[self.training.OFF](self.trained, None)
         arm.step(0)
         start = time.monotonic()
         for number in range(10):

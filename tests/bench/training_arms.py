@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 from collections import deque
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -34,9 +35,9 @@ class WithoutInstrumentation:
 
 
 class WithCep:
-    def __init__(self, training, folder, record_every_n_steps, backend="auto"):
+    def __init__(self, training, folder, record_every_n_steps=1, backend="auto", package=cep):
         self.training = training
-        self.prof = cep.Profiler(
+        self.prof = package.Profiler(
             folder,
             record_every_n_steps=record_every_n_steps,
             flush_every_n_steps=FLUSH_EVERY_N_STEPS,
@@ -58,19 +59,8 @@ class WithCep:
         return self.prof.stats.written
 
 
-class EveryStep(WithCep):
-    def __init__(self, training, folder):
-        super().__init__(training, folder, 1)
-
-
-class EveryTenthStep(WithCep):
-    def __init__(self, training, folder):
-        super().__init__(training, folder, 10)
-
-
-class InPhases(WithCep):
-    def __init__(self, training, folder, record_every_n_steps=1):
-        super().__init__(training, folder, record_every_n_steps)
+class InOneChain(WithCep):
+    """N records for N phases: the last phase of a step ends with the first of the next."""
 
     def step(self, number):
         prof, training = self.prof, self.training
@@ -81,22 +71,12 @@ class InPhases(WithCep):
         training.backward(loss)
         prof.phase("optimizer")
         training.optimize()
-        prof.end_phase()
 
 
-class InPhasesEveryTenthStep(InPhases):
-    def __init__(self, training, folder):
-        super().__init__(training, folder, 10)
-
-
-class OnTheHostClock(WithCep):
-    def __init__(self, training, folder):
-        super().__init__(training, folder, 1, "host")
-
-
-class NoStepRecorded(WithCep):
-    def __init__(self, training, folder):
-        super().__init__(training, folder, 10**9)
+class InPhases(InOneChain):
+    def step(self, number):
+        super().step(number)
+        self.prof.end_phase()
 
 
 class InContexts(WithoutInstrumentation):
@@ -112,11 +92,6 @@ class InContexts(WithoutInstrumentation):
             training.backward(loss)
         with context:
             training.optimize()
-
-
-class InEmptyContexts(InContexts):
-    def __init__(self, training, folder):
-        super().__init__(training, contextlib.nullcontext())
 
 
 class WithReusedEvents:
@@ -200,14 +175,14 @@ class WithEventPairs:
 ARMS = {
     OFF: WithoutInstrumentation,
     OFF_AGAIN: WithoutInstrumentation,
-    EVERY: EveryStep,
-    EVERY_10TH: EveryTenthStep,
+    EVERY: WithCep,
+    EVERY_10TH: partial(WithCep, record_every_n_steps=10),
     PAIRS: WithEventPairs,
     PHASES: InPhases,
-    HOST_CLOCK: OnTheHostClock,
-    NO_STEP: NoStepRecorded,
-    EMPTY: InEmptyContexts,
-    PHASES_10TH: InPhasesEveryTenthStep,
+    HOST_CLOCK: partial(WithCep, backend="host"),
+    NO_STEP: partial(WithCep, record_every_n_steps=10**9),
+    EMPTY: lambda training, folder: InContexts(training, contextlib.nullcontext()),
+    PHASES_10TH: partial(InPhases, record_every_n_steps=10),
     RECORDS: WithReusedEvents,
     BARE: WithBareRecords,
 }
