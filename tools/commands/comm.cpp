@@ -42,12 +42,12 @@ std::uint64_t unit_of(std::string_view suffix) {
 std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view text) {
     constexpr std::uint64_t max_size = std::uint64_t{1} << 50;
     std::vector<std::uint64_t> sizes;
-    for (const std::string_view part : split(text, ',')) {
+    for (const std::string_view word : split(text, ',')) {
         std::uint64_t size = 0;
-        const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), size);
-        const std::uint64_t unit = unit_of({end, static_cast<std::size_t>(part.data() + part.size() - end)});
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
+        const std::uint64_t unit = unit_of({end, static_cast<std::size_t>(word.data() + word.size() - end)});
         if (error != std::errc() || unit == 0 || size == 0 || size > max_size / unit)
-            throw UsageError(fmt::format("{}: '{}' is not a number above 0 such as 8, 1M or 2GiB", option, part));
+            throw UsageError(fmt::format("{}: '{}' is not a number above 0 such as 8, 1M or 2GiB", option, word));
         sizes.push_back(size * unit);
     }
     return sizes;

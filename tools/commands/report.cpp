@@ -46,8 +46,8 @@ std::string why_no_table(const Job& job) {
 std::vector<std::int64_t> parse_numbers(std::string_view option, std::string_view text) {
     std::vector<std::int64_t> numbers;
     if (text.empty()) return numbers;
-    for (const std::string_view part : split(text, ',')) {
-        const auto number = parse_number<std::int64_t>(part);
+    for (const std::string_view word : split(text, ',')) {
+        const auto number = parse_number<std::int64_t>(word);
         if (!number) throw UsageError(fmt::format("{}: '{}' is not a list of numbers such as 0,3,7", option, text));
         numbers.push_back(*number);
     }

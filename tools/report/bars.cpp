@@ -13,8 +13,8 @@ namespace {
 
 using tool::html_text;
 
-/// How wide the bars must be, in pixels, for a text to fit on a part of them: one of the widths of the style sheet, or
-/// 0.
+/// How wide the bars must be, in pixels, for a text to fit on a segment of them: one of the widths of the style sheet,
+/// or 0.
 int least_track_px(std::string_view text, double percent) {
     constexpr double character_px = 7;
     const double needed_px = (static_cast<double>(text.size()) + 1) * character_px / percent * 100;
@@ -23,15 +23,15 @@ int least_track_px(std::string_view text, double percent) {
     return 0;
 }
 
-std::string part_html(const BarPart& part, double most) {
-    const double from = 100 * part.from / most;
-    const double width = std::max(100 * (part.to - part.from) / most, 0.15);
+std::string segment_html(const BarSegment& segment, double most) {
+    const double from = 100 * segment.from / most;
+    const double width = std::max(100 * (segment.to - segment.from) / most, 0.15);
     std::string html =
         fmt::format("<rect class=\"part {}\" x=\"{:.2f}%\" width=\"{:.2f}%\" height=\"100%\"><title>{}</title></rect>",
-                    part.style, from, width, html_text(part.tip));
-    if (const int least_px = least_track_px(part.text, width); least_px > 0 && !part.text.empty())
+                    segment.style, from, width, html_text(segment.tip));
+    if (const int least_px = least_track_px(segment.text, width); least_px > 0 && !segment.text.empty())
         html += fmt::format("<text class=\"on {} from{}\" x=\"{:.2f}%\" y=\"65%\" text-anchor=\"middle\">{}</text>",
-                            part.style, least_px, from + width / 2, html_text(part.text));
+                            segment.style, least_px, from + width / 2, html_text(segment.text));
     return html;
 }
 
@@ -42,7 +42,7 @@ std::string bars_html(const std::vector<Bar>& bars, double most, const std::stri
     for (const Bar& bar : bars) {
         html += fmt::format("<span class=\"name\">{}<small>{}</small></span><svg class=\"track\" aria-hidden=\"true\">",
                             html_text(bar.label), html_text(bar.note));
-        for (const BarPart& part : bar.parts) html += part_html(part, most > 0 ? most : 1);
+        for (const BarSegment& segment : bar.segments) html += segment_html(segment, most > 0 ? most : 1);
         html += "</svg><span class=\"value\">" + html_text(bar.value) + "</span>\n";
     }
     return html + "</div>\n";

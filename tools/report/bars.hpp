@@ -8,7 +8,7 @@
 
 namespace cep::report {
 
-struct BarPart {
+struct BarSegment {
     std::string style;  // its class
     double from = 0;
     double to = 0;
@@ -19,7 +19,7 @@ struct BarPart {
 struct Bar {
     std::string label;
     std::string note;  // below the label
-    std::vector<BarPart> parts;
+    std::vector<BarSegment> segments;
     std::string value;  // behind the bar
 };
 

@@ -21,7 +21,7 @@ using tool::PieceTimes;
 using tool::RankLedger;
 using tool::TimeKind;
 
-constexpr double least_part = 0.005;  // of one of the bars; less is one part with the rest
+constexpr double least_segment = 0.005;  // of one of the bars; less is one segment with the rest
 
 /// A piece has the same colour on every page: of the kind of work that it is.
 constexpr std::array<std::string_view, tool::piece_count> styles = {
@@ -61,39 +61,39 @@ std::vector<Share> find_shares(const JobView& view, const Ledger& ledger) {
 }
 
 /// A piece, or the sum of those that are small in all bars.
-struct Part {
+struct Segment {
     std::string name;
     std::string style;
     std::vector<double> ms;  // by bar
 };
 
-std::vector<Part> find_parts(const std::vector<Share>& shares) {
-    std::vector<Part> parts;
-    Part rest{"all the rest", "others", std::vector<double>(shares.size())};
+std::vector<Segment> find_segments(const std::vector<Share>& shares) {
+    std::vector<Segment> segments;
+    Segment rest{"all the rest", "others", std::vector<double>(shares.size())};
     for (std::size_t i = 0; i < tool::piece_count; ++i) {
         const auto piece = static_cast<TimeKind>(i);
         const bool is_large = std::any_of(shares.begin(), shares.end(), [&](const Share& share) {
-            return share.ms(piece) > least_part * share.step_ms();
+            return share.ms(piece) > least_segment * share.step_ms();
         });
-        Part part{std::string(tool::facts_of(piece).meaning), std::string(styles[i]), {}};
+        Segment segment{std::string(tool::facts_of(piece).meaning), std::string(styles[i]), {}};
         for (std::size_t bar = 0; bar < shares.size(); ++bar) {
-            part.ms.push_back(shares[bar].ms(piece));
-            if (!is_large) rest.ms[bar] += part.ms.back();
+            segment.ms.push_back(shares[bar].ms(piece));
+            if (!is_large) rest.ms[bar] += segment.ms.back();
         }
-        if (is_large) parts.push_back(std::move(part));
+        if (is_large) segments.push_back(std::move(segment));
     }
-    parts.push_back(std::move(rest));
-    return parts;
+    segments.push_back(std::move(rest));
+    return segments;
 }
 
 std::string with_percent(double ms, double of_ms) {
     return fmt::format("{} ({:.1f} %)", format_duration_ms(ms), of_ms > 0 ? 100 * ms / of_ms : 0);
 }
 
-std::string draw(const std::vector<Share>& shares, const std::vector<Part>& parts) {
+std::string draw(const std::vector<Share>& shares, const std::vector<Segment>& segments) {
     std::vector<KeyEntry> key;
-    key.reserve(parts.size());
-    for (const Part& part : parts) key.push_back({part.style, part.name});
+    key.reserve(segments.size());
+    for (const Segment& segment : segments) key.push_back({segment.style, segment.name});
     std::vector<Bar> bars;
     double most_ms = 0;
     for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -101,12 +101,12 @@ std::string draw(const std::vector<Share>& shares, const std::vector<Part>& part
         most_ms = std::max(most_ms, step_ms);
         bars.push_back({shares[i].label, shares[i].note, {}, format_duration_ms(step_ms)});
         double at = 0;
-        for (const Part& part : parts) {
-            if (!(part.ms[i] > 0)) continue;
-            bars.back().parts.push_back({part.style, at, at + part.ms[i],
-                                         part.name + ": " + with_percent(part.ms[i], step_ms),
-                                         format_duration_ms(part.ms[i])});
-            at += part.ms[i];
+        for (const Segment& segment : segments) {
+            if (!(segment.ms[i] > 0)) continue;
+            bars.back().segments.push_back({segment.style, at, at + segment.ms[i],
+                                            segment.name + ": " + with_percent(segment.ms[i], step_ms),
+                                            format_duration_ms(segment.ms[i])});
+            at += segment.ms[i];
         }
     }
     return key_html(key) + bars_html(bars, most_ms,
@@ -114,18 +114,18 @@ std::string draw(const std::vector<Share>& shares, const std::vector<Part>& part
                                      "a step went. The table below has the numbers.");
 }
 
-tool::Table part_table(const std::vector<Share>& shares, std::vector<Part> parts) {
-    parts.push_back({"all", "", {}});
-    for (const Share& share : shares) parts.back().ms.push_back(share.step_ms());
-    tool::Fields<Part> fields = {{"part", "where the time of a step went", "", &Part::name}};
+tool::Table segment_table(const std::vector<Share>& shares, std::vector<Segment> segments) {
+    segments.push_back({"all", "", {}});
+    for (const Share& share : shares) segments.back().ms.push_back(share.step_ms());
+    tool::Fields<Segment> fields = {{"part", "where the time of a step went", "", &Segment::name}};
     for (std::size_t i = 0; i < shares.size(); ++i)
         fields.emplace_back(
             "part_ms", fmt::format("{}: {}", shares[i].label, shares[i].note), "",
-            [i](const Part& part) { return part.ms[i]; },
-            [step_ms = shares[i].step_ms()](const Part& part, double ms) {
-                return part.style.empty() ? format_duration_ms(ms) : with_percent(ms, step_ms);
+            [i](const Segment& segment) { return segment.ms[i]; },
+            [step_ms = shares[i].step_ms()](const Segment& segment, double ms) {
+                return segment.style.empty() ? format_duration_ms(ms) : with_percent(ms, step_ms);
             });
-    return tool::table_of(fields, parts);
+    return tool::table_of(fields, segments);
 }
 
 }  // namespace
@@ -134,12 +134,12 @@ Section breakdown_section(const JobView& view, const Ledger& ledger) {
     const std::string heading = "Where the time went";
     const std::vector<Share> shares = find_shares(view, ledger);
     if (shares.empty()) return Section::without("breakdown", heading, "No rank has a step whose time is known.");
-    const std::vector<Part> parts = find_parts(shares);
+    const std::vector<Segment> segments = find_segments(shares);
     Section section{"breakdown", heading, "All of the time, divided by the steps", {}, {}, {}};
     section.look +=
         shares.size() == 1 ? "." : ": of the job, and of a few ranks. While one works longer, the others wait.";
-    section.figures.push_back({draw(shares, parts), ""});
-    section.details = part_table(shares, parts).html(0);
+    section.figures.push_back({draw(shares, segments), ""});
+    section.details = segment_table(shares, segments).html(0);
     return section;
 }
 
