@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -21,7 +22,7 @@ inline constexpr std::size_t span_pieces = static_cast<std::size_t>(TimeKind::ho
 struct SpanSegment {
     static constexpr std::int64_t no_launch = std::numeric_limits<std::int64_t>::min();
 
-    Interval interval;
+    Interval interval{};
     std::int64_t launch_ns = no_launch;  // when the host launched it; only of spans on the device
     std::uint32_t phase = 0;             // of the rank
     TimeKind piece = TimeKind::other;
@@ -45,17 +46,38 @@ class PieceCutter {
     [[nodiscard]] std::span<const Exposure> exposures() const { return exposures_; }
 
   private:
-    void sort(Interval window, std::span<const SpanSegment> segments);
-    void expose(Interval window, const std::vector<const SpanSegment*>& of_piece, PieceTimes& pieces);
-    [[nodiscard]] std::int64_t visible_ns(const Interval& fresh, std::size_t& at) const;
-    void cover(const Intervals& fresh);
-    void find_gaps(Interval window, PieceTimes& pieces);
+    /// Segments by their begin.
+    class Queue {
+      public:
+        void clear() {
+            all_.clear();
+            next_ = 0;
+            is_sorted_ = true;
+        }
+        void add(const SpanSegment& segment) {
+            is_sorted_ &= all_.empty() || all_.back()->interval.begin_ns <= segment.interval.begin_ns;
+            all_.push_back(&segment);
+        }
+        [[nodiscard]] bool is_sorted() const { return is_sorted_; }
+        void sort();
+        [[nodiscard]] bool empty() const { return next_ == all_.size(); }
+        [[nodiscard]] const SpanSegment& front() const { return *all_[next_]; }
+        void pop() { ++next_; }
 
-    std::array<std::vector<const SpanSegment*>, span_pieces> by_piece_;
-    std::vector<const SpanSegment*> on_device_;  // by their begin
-    Intervals covered_;
-    Intervals fresh_;
-    Intervals merged_;
+      private:
+        std::vector<const SpanSegment*> all_;
+        std::size_t next_ = 0;
+        bool is_sorted_ = true;
+    };
+
+    void sort(Interval window, std::span<const SpanSegment> segments);
+    [[nodiscard]] const SpanSegment* find_seen(std::int64_t at_ns, std::int64_t& until_ns);
+    void expose(const SpanSegment& segment, std::int64_t ns, PieceTimes& pieces);
+    void add_gap(Interval gap, std::int64_t rows_end_ns, PieceTimes& pieces);
+
+    std::array<Queue, span_pieces> queues_;  // by piece
+    std::vector<Queue*> used_;               // those with segments, in their order
+    Queue on_device_;
     std::vector<Exposure> exposures_;
 };
 

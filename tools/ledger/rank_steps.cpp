@@ -397,12 +397,14 @@ void StepAnalyser::find_on_device() {
 
 void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind piece) {
     if (interval.empty()) return;
-    const bool is_launched = item.clock == Clock::gpu && !std::isnan(item.sample->lag_ms);
-    const std::int64_t launch_ns = item.interval.begin_ns - nanoseconds(is_launched ? item.sample->lag_ms : 0);
-    const bool is_begin = is_launched && interval.begin_ns == item.interval.begin_ns;
-    const bool is_host_paced = piece == TimeKind::compute && item.sample->is_host_paced();
-    result_.segments.push_back(
-        {interval, is_begin ? launch_ns : SpanSegment::no_launch, item.phase, piece, is_host_paced});
+    SpanSegment& segment = result_.segments.emplace_back();
+    segment.interval = interval;
+    segment.phase = item.phase;
+    segment.piece = piece;
+    segment.is_host_paced = piece == TimeKind::compute && item.sample->is_host_paced();
+    const bool is_begin = interval.begin_ns == item.interval.begin_ns;
+    if (is_begin && item.clock == Clock::gpu && !std::isnan(item.sample->lag_ms))
+        segment.launch_ns = interval.begin_ns - nanoseconds(item.sample->lag_ms);
 }
 
 // Without what blocked_ has of it.

@@ -19,15 +19,6 @@ void unite(Intervals& intervals) {
     intervals.resize(kept);
 }
 
-void append(Intervals& set, Interval interval) {
-    if (interval.end_ns <= interval.begin_ns) return;
-    if (set.empty() || set.back().end_ns < interval.begin_ns) {
-        set.push_back(interval);
-    } else {
-        set.back().end_ns = std::max(set.back().end_ns, interval.end_ns);
-    }
-}
-
 std::int64_t length_ns(const Intervals& set) {
     std::int64_t sum_ns = 0;
     for (const Interval& interval : set) sum_ns += interval.end_ns - interval.begin_ns;

@@ -29,7 +29,14 @@ using Intervals = std::vector<Interval>;
 /// Makes any intervals a set of them: ascending, apart from each other, none empty.
 void unite(Intervals& intervals);
 /// The same with one more interval, which begins no earlier than all before it.
-void append(Intervals& set, Interval interval);
+inline void append(Intervals& set, Interval interval) {
+    if (interval.empty()) return;
+    if (set.empty() || set.back().end_ns < interval.begin_ns) {
+        set.push_back(interval);
+    } else {
+        set.back().end_ns = std::max(set.back().end_ns, interval.end_ns);
+    }
+}
 /// The length of a set.
 [[nodiscard]] std::int64_t length_ns(const Intervals& set);
 [[nodiscard]] double length_ms(const Intervals& set);
