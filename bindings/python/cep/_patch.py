@@ -29,13 +29,11 @@ def _store(owner: Any, name: str, value: Any) -> None:
 class _Patch:
     """A replaced function of an object. Patches may be removed in any order, and leave what others have put on."""
 
-    def __init__(
-        self, owner: Any, name: str, make: Make, default: Optional[Callable[..., Any]], before: Any, is_careful: bool
-    ) -> None:
+    def __init__(self, owner: Any, name: str, make: Make) -> None:
         self._owner, self._name = owner, name
-        self._before = before
-        self._is_removed = True
-        original: Any = getattr(owner, name) or default
+        self._before = vars(owner).get(name, _MISSING)  # missing: the function is one of the class
+        self._is_removed = False
+        original: Any = getattr(owner, name)
         timed = make(original)
 
         # Somebody may have kept or wrapped the new function: once removed, it only calls the original.
@@ -46,14 +44,11 @@ class _Patch:
             return original(*args, **kwargs) if self._is_removed else timed(*args, **kwargs)
 
         # A bound method again: learning-rate schedulers use its __func__ and __self__.
-        is_bound = isinstance(original, types.MethodType) and original is not default
-        made: Any = functools.wraps(original)(timed if is_careful else method if is_bound else function)
+        is_bound = isinstance(original, types.MethodType)
+        made: Any = functools.wraps(original)(method if is_bound else function)
         made.__dict__["_cep_patch"] = self
-        self._replacement: Any = types.MethodType(made, owner) if is_bound and not is_careful else made
-
-    def put(self) -> None:
-        self._is_removed = False
-        _store(self._owner, self._name, self._replacement)
+        self._replacement: Any = types.MethodType(made, owner) if is_bound else made
+        _store(owner, name, self._replacement)
 
     def remove(self) -> None:
         self._is_removed = True
@@ -63,44 +58,19 @@ class _Patch:
             patch = getattr(patch._before, "_cep_patch", None)
 
 
-class Patches:
-    """Replaced functions of objects that come and go with the recorded steps: each is made once."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[int, str], _Patch] = {}
-
-    def put(
-        self,
-        owner: Any,
-        name: str,
-        make: Make,
-        default: Optional[Callable[..., Any]] = None,
-        is_careful: bool = False,
-    ) -> Removal:
-        """As patch(), for an owner that outlives this object and a `make` that is always the same. One that is careful makes
-        a function that does no more than the original once it is removed: no other has to stand before it."""
-        before = vars(owner).get(name, _MISSING)  # missing: the function is one of the class
-        made = self._made.get((id(owner), name))
-        if made is None or made._before is not before or not made._is_removed:
-            made = self._made[id(owner), name] = _Patch(owner, name, make, default, before, is_careful)
-        made.put()
-        return made.remove
-
-
-def patch(owner: Any, name: str, make: Make, default: Optional[Callable[..., Any]] = None) -> Removal:
+def patch(owner: Any, name: str, make: Make) -> Removal:
     """Replaces a function of a module, or a method of an object, by one that calls it.
 
     Args:
         owner: The module or object.
         name: The function's name.
         make: Makes the new function.
-        default: The original where the attribute is None.
 
     Returns:
         A function that undoes this. If something else has replaced the function since, that stays, and what it calls
         does no more than the original.
     """
-    return Patches().put(owner, name, make, default)
+    return _Patch(owner, name, make).remove
 
 
 def is_patched(owner: Any, name: str) -> bool:

@@ -14,8 +14,6 @@ from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
-from .._handle import Removal, undo_all
-from .._patch import Patches
 from .._streams import HOST
 from ..torch._backward import Backward, backward_of
 from ..torch._claims import claims_of
@@ -172,8 +170,8 @@ class _Actions(dict[str, Optional[Phase]]):
         profiler = steps.profiler
         self._steps = steps
         self._trainer = trainer
-        self._patches = Patches()
-        self._removals: list[Removal] = []
+        self.are_attached = False
+        self._made: dict[str, tuple[Callable[..., Any], Any]] = {}  # each with what was there before
         load = Phase(profiler.region("data_load", kind="data", stream=HOST))
         copy = Phase(profiler.region("host_to_device", kind="data"))
         self._phases = {"train_dataloader_next": load, "batch_to_device": copy}
@@ -185,18 +183,30 @@ class _Actions(dict[str, Optional[Phase]]):
         self[action_name] = phase = self._phases.get(action_name.rpartition(".")[2])
         return phase
 
-    @property
-    def are_attached(self) -> bool:
-        return bool(self._removals)
-
     def attach(self) -> None:
-        if not self._removals:
-            profiler = self._trainer.profiler
-            self._removals.append(self._patches.put(profiler, "start", self._starting, is_careful=True))
-            self._removals.append(self._patches.put(profiler, "stop", self._stopping, is_careful=True))
+        if self.are_attached:
+            return
+        self.are_attached = True
+        attributes = vars(self._trainer.profiler)
+        for name, make in (("start", self._starting), ("stop", self._stopping)):
+            there = attributes.get(name)  # None: the class's
+            made = self._made.get(name)
+            if made is not None and there is made[0]:
+                continue
+            if made is None or there is not made[1]:
+                made = self._made[name] = make(getattr(self._trainer.profiler, name)), there
+            attributes[name] = made[0]
 
     def detach(self) -> None:
-        undo_all(self._removals)
+        self.are_attached = False
+        attributes = vars(self._trainer.profiler)
+        for name, (function, before) in self._made.items():
+            if attributes.get(name) is not function:
+                continue  # somebody has replaced it since: this one does no more than the original
+            if before is None:
+                del attributes[name]
+            else:
+                attributes[name] = before
         for phase in self._phases.values():
             phase.abandon()  # of an action that raised
 
@@ -204,7 +214,7 @@ class _Actions(dict[str, Optional[Phase]]):
         def start(action_name: str) -> None:
             original(action_name)
             phase = self[action_name]
-            if phase is not None and self._removals and self._trainer.training:
+            if phase is not None and self.are_attached and self._trainer.training:
                 self._steps.begin(self._trainer.global_step)
                 if self._steps.profiler._recording:
                     phase.begin(None)
