@@ -30,7 +30,7 @@ class CauseFinder {
         job_ = find_even_job(steps_, slow_ranks_, replay_);
         const double link_saving_ms = add_special(find_slow_links(steps_));
         if (link_saving_ms < most_of_it * job_.comm_saving_ms) add_communication();
-        add_special(find_loader_waits(steps_));
+        for (const auto search : special_searches) add_special(search(steps_));
         const std::vector<bool> is_routed = find_routed_keys(model_);
         const bool spreads_evenly = add_special(find_routed_work(steps_, is_routed)) > 0;
         add_what_varies();

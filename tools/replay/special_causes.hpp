@@ -3,6 +3,7 @@
 // Special causes: those that one kind of work shows by itself, whatever all ranks of a role do in common.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct SpecialCause {
 /// A phase of kind data that is long in every n-th step on all ranks, as its buffer of batches is empty then. Of
 /// several phases, the one that waits longest.
 [[nodiscard]] std::optional<SpecialCause> find_loader_waits(const ReplayedSteps& steps);
+
+/// Searches whose causes are priced as they are found.
+inline constexpr std::array special_searches = {find_loader_waits};
 
 /// By key: whether it is work that ranks send each other, as tokens to experts: it is between an all-to-all that takes
 /// it there and one that brings it back.
