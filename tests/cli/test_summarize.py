@@ -59,6 +59,34 @@ def test_a_step_that_did_not_finish_has_no_duration(cep, job):
     assert summary["verdict"]["job_slowdown"] == pytest.approx(30 / 10, rel=0.02)
 
 
+@pytest.mark.parametrize("phases", [("forward", "forward"), ("all_reduce", "forward"), ("all_reduce", "all_reduce")])
+def test_a_phase_in_whose_middle_a_script_ends_counts_nowhere(cep, job, phases):
+    """By rank, the phase of the last step in which it ends; rank 1 is slow in all others."""
+    for rank, (forward_ms, last_phase) in enumerate(zip((2.0, 22.0), phases)):
+        spans = []
+        for step in range(40):
+            at_ns = START_NS + step * 30 * 10**6
+            rows = [("forward", at_ns, forward_ms, {"kind": "compute", "depth": 1}),
+                    ("all_reduce", at_ns + int(forward_ms * 1e6), 23.0 - forward_ms,
+                     {"kind": "comm", "group": "world", "coll": step, "depth": 1}),
+                    ("training_step", at_ns, 24.0, {"kind": "step", "depth": 0})]  # fmt: skip
+            for name, start_ns, ms, more in rows:
+                ends = step == 39 and name in (last_phase, "training_step")
+                if step < 39 or ends or (name, last_phase) == ("forward", "all_reduce"):
+                    spans.append(span_row(rank, step, name, 700.0 if ends else ms, start_ns, **more,
+                                          **({"error": "NotFinished"} if ends else {})))
+        job.write(rank, [run_row(rank, world_size=2), *spans])
+    summary = cep.summary("job")
+    ended = [phases.count(name) for name in ("forward", "all_reduce")]
+    assert phase_of(summary, "forward")["count"] == 80 - ended[0] and phase_of(summary, "forward")["max_ms"] == 22.0
+    assert phase_of(summary, "all_reduce")["count"] == 78 and phase_of(summary, "all_reduce")["max_ms"] == 21.0
+    verdict = summary["verdict"]
+    (group,) = verdict["groups"]
+    assert (group["slow_ranks"], group["typical"]["phase"]) == ([1], "forward")
+    assert verdict["job_slowdown"] == pytest.approx(30 / 10, rel=0.05)
+    assert verdict["events"]["unmarked_steps"] == [] and verdict["changes"] == []
+
+
 def assert_slowest(summary, spans):
     """By own work, which is kept in single precision."""
     for phase in summary["phases"]:
