@@ -182,12 +182,13 @@ class DDP(Training):
 
 class FSDP(Training):
     def build(self):
+        from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
         model = blocks(self.options, self.fault, self.device, self.options.layers)
-        for block in model:
-            fully_shard(block)
-        fully_shard(model)
+        mesh = init_device_mesh(self.device.type, (dist.get_world_size(),))
+        for module in (*model, model):
+            fully_shard(module, mesh=mesh)
         return model
 
 

@@ -248,7 +248,7 @@ def main():
         print(f"{'':26} {'fault':>7} {'without':>7} {'measured':>8} {'said':>7} {'err %':>5}", flush=True)
     right = []
     for text in options.runs.split(","):
-        times, _, run = text.rpartition("x") if text.split("x")[0].isdigit() else ("1", "", text)
+        times, _, run = text.partition("x") if text.split("x")[0].isdigit() else ("1", "", text)
         right += [run_one(run, number, options, device) for number in range(int(times))]
     dist.barrier()
     dist.destroy_process_group()
