@@ -135,3 +135,16 @@ def test_a_rank_that_no_step_contradicts_is_named_though_its_steps_drift(cep):
     assert (group["slow_ranks"], group["typical"]["phase"], group["typical"]["pattern"]) == ([1], "forward", "persistent")
     assert 0.95 <= group["typical"]["confidence"] < 0.9999
     assert not any("on any rank" in line for line in verdict["evidence"])
+
+
+@pytest.mark.parametrize("clock", ("host", "gpu"))
+def test_uneven_routing_is_not_mended_by_taking_it_away(cep, tmp_path, clock):
+    """All of the same work stays: measured without the fault, steps took 26 % less time. A GPU's rows of one stream are alike."""
+    rows = tmp_path / "rows.jsonl"
+    cep("merge", "-o", rows, TRAININGS / "gloo_experts.jsonl.zst")
+    rows.write_text(rows.read_text().replace('"clock":"host"', f'"clock":"{clock}"'))
+    verdict = cep.summary(rows)["verdict"]
+    cause = verdict["causes"][0]
+    assert (cause["kind"], cause["ranks"]) == ("routing", [1])
+    assert 100 * (1 - 1 / verdict["job_slowdown"]) == pytest.approx(26, abs=5)
+    assert "With the same work spread evenly" in verdict["headline"]
