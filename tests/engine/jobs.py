@@ -23,7 +23,6 @@ class Kind:
     noise: dict = field(default_factory=dict)
     steps: int = STEPS
     named: tuple = ()
-    is_even: bool = False  # work is to be spread evenly
     kept_ranks: tuple = ()  # of the layout half
     stops: dict = field(default_factory=dict)
     layouts: tuple = LAYOUTS
@@ -61,18 +60,18 @@ def kinds():
         Kind("experts slow rank", "experts", {},
              slow([2], 1.4, phases=("attention_forward", "attention_backward")), named=(2,)),
         Kind("accumulation slow rank", "ddp", {"micro_batches": 4}, slow([1], 1.3), named=(1,)),
-        Kind("uneven pipeline", "pipeline", {}, Fault("stages", weights=(1.0, 1.0, 1.0, 1.8)), is_even=True,
+        Kind("uneven pipeline", "pipeline", {}, Fault("stages", weights=(1.0, 1.0, 1.0, 1.8)),
              named=(6, 7), kept_ranks=(0, 2, 4, 6)),
         Kind("uneven pipeline of two", "pipeline", {"dp": 1, "pp": 2},
-             Fault("stages", weights=(0.5, 1.5)), is_even=True, named=(1,), kept_ranks=(0, 1)),
+             Fault("stages", weights=(0.5, 1.5)), named=(1,), kept_ranks=(0, 1)),
         Kind("uneven pipeline of two, unsaid", "pipeline", {"dp": 1, "pp": 2, "said": False},
-             Fault("stages", weights=(0.5, 1.5)), is_even=True, named=(1,), kept_ranks=(0, 1)),
+             Fault("stages", weights=(0.5, 1.5)), named=(1,), kept_ranks=(0, 1)),
         Kind("routed experts", "experts", {},
              Fault("routed", phases=("expert_forward", "expert_backward"), weights=(1, 1, 1, 3, 1, 1, 1, 1)),
-             is_even=True, named=(3,), kept_ranks=(1, 3, 5, 7)),
+             named=(3,), kept_ranks=(1, 3, 5, 7)),
         Kind("routed experts of two", "experts", {"ranks": 2},
              Fault("routed", phases=("expert_forward", "expert_backward"), weights=(0.4, 1.6)),
-             is_even=True, named=(1,), kept_ranks=(0, 1)),
+             named=(1,), kept_ranks=(0, 1)),
         Kind("checkpoint of rank 0, timed", "ddp", {}, Fault("every", (0,), every=50, ms=1000.0, row="checkpoint"),
              steps=200, named=(0,)),
         Kind("checkpoint of rank 0, untimed", "ddp", {}, Fault("every", (0,), every=50, ms=1000.0), steps=200, named=(0,)),
