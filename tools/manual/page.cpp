@@ -85,7 +85,9 @@ void show_page(const Page& page) {
         const std::string file = find_file(page);
         if (!man.empty() && !file.empty()) become_man(man, file);
     }
-    write_standard_output(page.text);
+    std::string text;
+    for (const std::string_view line : page.lines) text.append(line) += '\n';
+    write_standard_output(text);
 }
 
 }  // namespace cep::tool

@@ -13,7 +13,7 @@ struct Page {
     std::string_view file;   // "cep-merge.1"
     std::string_view about;  // in one line
     std::string_view names;  // what the page explains, separated by blanks: the functions of a page of section 3
-    std::string_view text;
+    std::span<const std::string_view> lines;
 };
 
 /// All pages, or none if nothing formatted them when this command was built.

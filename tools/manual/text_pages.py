@@ -20,6 +20,7 @@ SOURCE = """// SPDX-License-Identifier: Apache-2.0
 namespace cep::tool {{
 namespace {{
 
+{texts}
 constexpr Page list[] = {{
 {entries}    {{}},
 }};
@@ -54,19 +55,29 @@ def literal(text):
     return '"' + "".join(f"\\{c}" if c in '"\\' else c for c in text) + '"'
 
 
-def entry(formatter, page):
+def text_name(page):
+    return re.sub(r"\W", "_", Path(page).name)
+
+
+def text_of(formatter, page):
+    """A literal for each line: a compiler need not take one of over 65,536 characters."""
+    lines = "".join(f"    {literal(line)},\n" for line in format_page(formatter, page).splitlines())
+    return f"constexpr std::string_view {text_name(page)}[] = {{\n{lines}}};\n"
+
+
+def entry(page):
     file = Path(page).name
     topic = TOPICS.get(file) or re.sub(r"^cep-|\.\d$", "", file)
     about, names = described(page)
-    lines = "\n".join("     " + literal(line)[:-1] + '\\n"' for line in format_page(formatter, page).splitlines())
-    return f"    {{{literal(topic)}, {literal(file)}, {literal(about)}, {literal(names)},\n{lines}}},\n"
+    return f"    {{{literal(topic)}, {literal(file)}, {literal(about)}, {literal(names)}, {text_name(page)}}},\n"
 
 
 def main():
     output, *rest = sys.argv[1:]
     formatter, pages = (rest[0], rest[1:]) if rest else ("", [])
-    entries = "".join(entry(formatter, page) for page in pages)
-    Path(output).write_text(SOURCE.format(entries=entries, count=len(pages)), encoding="utf-8")
+    texts = "".join(text_of(formatter, page) for page in pages)
+    entries = "".join(map(entry, pages))
+    Path(output).write_text(SOURCE.format(texts=texts, entries=entries, count=len(pages)), encoding="utf-8")
 
 
 if __name__ == "__main__":
