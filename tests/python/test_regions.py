@@ -7,8 +7,10 @@ import types
 
 import cep
 import pytest
-from cep._binding import OpenSpans, timed_function
+from cep._binding import native
 from conftest import end_ns
+
+needs_module = pytest.mark.skipif(cep.binding != "native", reason="the extension module is not in use")
 
 
 def test_a_span_has_the_documented_keys(profiler, files):
@@ -304,6 +306,7 @@ def test_pytorchs_current_stream_is_asked_for_once_cuda_is_in_use(tmp_path, monk
         assert torch.asked == [device]
 
 
+@needs_module
 def test_spans_of_a_device_that_is_not_current_are_made_while_it_is(tmp_path):
     exchanged = []
 
@@ -344,6 +347,7 @@ def test_spans_of_a_device_that_is_not_current_are_made_while_it_is(tmp_path):
     }  # fmt: skip
 
 
+@needs_module
 def test_a_device_that_cannot_be_made_current_does_not_stop_the_trainer(tmp_path):
     def exchange(device):
         raise RuntimeError("no such device")
@@ -355,6 +359,7 @@ def test_a_device_that_cannot_be_made_current_does_not_stop_the_trainer(tmp_path
             pass
 
 
+@needs_module
 def test_a_device_that_cannot_be_made_current_again_does_not_stop_the_trainer(tmp_path):
     def exchange(device):
         if device == 0:
@@ -405,17 +410,19 @@ def test_a_profiler_that_was_never_initialised_is_an_error():
             profiler.close()
 
 
+@needs_module
 def test_a_function_can_be_another_one_while_a_list_is_not_empty(profiler):
     switched = []
     one, other = (lambda *given, **more: ("one", given, more)), (lambda *given, **more: ("other", given, more))
-    timed = timed_function(profiler.region("copy"), one, other, switched)
+    timed = native.TimedFunction(profiler.region("copy"), one, other, switched)
     assert timed(1, b=2) == ("one", (1,), {"b": 2})
     switched.append(True)
     assert timed(1, b=2) == ("other", (1,), {"b": 2})
 
 
+@needs_module
 def test_open_spans_are_one_for_each_key_and_end_as_not_finished_when_another_begins(profiler, files):
-    spans = OpenSpans(profiler.region("forward"), InterruptedError)
+    spans = native.OpenSpans(profiler.region("forward"), InterruptedError)
     assert not spans
     for key in (1, 2, None, 2):
         spans.begin(key)

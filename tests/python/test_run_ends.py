@@ -110,7 +110,7 @@ def test_a_launcher_that_forwards_no_variables_of_ceps_is_named(run, files, with
     _, err = run(sys.executable, "-c", FORWARDS_PYTHONS, *script)
     assert NO_STEP in err and "CEP_*" in err and "-E, -I or -S" in err
     # Its file of variables to forward, .deepspeed_env, is the remedy.
-    names = ("CEP_RUN_RECORDS", "CEP_DIRECTORY", "CEP_RECORD_EVERY_N_STEPS", "CEP_LIBRARY")
+    names = ("CEP_RUN_RECORDS", "CEP_DIRECTORY", "CEP_RECORD_EVERY_N_STEPS", "CEP_LIBRARY", "CEP_BINDING")
     forward = "import os, sys; os.environ['FILE'] = ' '.join(f'{n}={os.environ[n]}' for n in %r); os.execv(%r, %r)"
     again = [sys.executable, "-c", FORWARDS_PYTHONS, *map(str, script)]
     _, err = run(sys.executable, "-c", forward % (names, sys.executable, again))

@@ -126,7 +126,7 @@ def _build(build: Path, setup_arguments: list[str]) -> None:
 
 
 def _extension_module(build: Path) -> list[str]:
-    """The target of the extension module; none if Python's headers are missing. The package then uses ctypes."""
+    """The target of the extension module; none if Python's headers are missing. The package then uses ctypes, without hooks of PyTorch."""
     command = [*_meson(), "introspect", "--targets", str(build)]
     targets = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return [f"{target['name']}:shared_module" for target in targets if target["name"] == EXTENSION]

@@ -17,7 +17,7 @@ The package is a thin layer over libcep.so (see cep(3)). It looks for the librar
 directory, then in the loader's path. If there is no library, the import fails and lists these places.
 
 The calls of a step loop go through an extension module if the package has one for this Python, else through ctypes;
-``cep.binding`` tells which. ``CEP_BINDING=ctypes`` or ``native`` overrules the choice.
+``cep.binding`` tells which. ``CEP_BINDING=ctypes`` or ``native`` overrules the choice. The hooks of cep.torch need the module.
 """
 
 from __future__ import annotations

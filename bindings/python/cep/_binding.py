@@ -2,7 +2,7 @@
 """How a step loop's calls reach libcep: through the extension module, or through ctypes where that is missing.
 
 The choice is made once, at import. ``CEP_BINDING`` overrides it: "native" or "ctypes", or the path of the extension
-module. All other calls use ctypes either way.
+module. All other calls use ctypes either way. Hooks of PyTorch need the module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import importlib.util
 import os
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from . import _ffi, _streams
 from ._attributes import Attributes, span_struct, whole_number
@@ -67,24 +67,24 @@ def _connected(path: str) -> Any:
     return native
 
 
-def _choose() -> tuple[str, Any]:
+def _choose() -> tuple[str, Any, str]:
     wanted = os.environ.get("CEP_BINDING", "")
     if wanted == CTYPES:
-        return CTYPES, None
+        return CTYPES, None, "CEP_BINDING is ctypes"
     try:
-        return NATIVE, _connected("" if wanted == NATIVE else wanted)
+        return NATIVE, _connected("" if wanted == NATIVE else wanted), ""
     except ImportError as error:
         if wanted:
             raise ImportError(f"CEP_BINDING is {wanted!r}: {error}") from error
-        return CTYPES, None
+        return CTYPES, None, str(error)
 
 
-name, native = _choose()
+name, native, why_missing = _choose()
+"""``native``: the extension module, or None; ``why_missing`` then says why."""
 
 if TYPE_CHECKING or native is None:
-    from ._ctypes_calls import OpenSpans, ProfilerCalls, RegionCalls, timed_function
+    from ._ctypes_calls import ProfilerCalls, RegionCalls, timed_function
 else:
-    ProfilerCalls, RegionCalls, OpenSpans = native.ProfilerCalls, native.RegionCalls, native.OpenSpans
-    timed_function: Callable[..., Any] = native.TimedFunction
+    ProfilerCalls, RegionCalls, timed_function = native.ProfilerCalls, native.RegionCalls, native.TimedFunction
 
-__all__ = ["OpenSpans", "ProfilerCalls", "RegionCalls", "name", "native", "timed_function"]
+__all__ = ["ProfilerCalls", "RegionCalls", "name", "native", "timed_function", "why_missing"]

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a step loop through ctypes: what the package uses where its extension module is missing, plainly.
-
-_native.abi3.so has the same classes in C, for speed, and their documentation; its source is beside the package, in native/.
-"""
+"""The calls of a step loop through ctypes: what the package uses where its extension module is missing. That has the same
+classes in C, with their documentation, in native/, beside the package."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from ctypes import byref, c_int64, c_void_p
 from threading import get_ident
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional
 
 from . import _ffi, _streams
 from ._attributes import Attributes, error_struct, span_struct, whole_number
@@ -34,35 +31,13 @@ class ProfilerCalls:
         self._recording, self._regions, self._on_host = recording, regions, on_host
         self._sampling_rule = Sampling(*sampling)
         self._stream_source: Optional[StreamSource] = None
-        self._device_source: Optional[tuple[Callable[[int], int], int]] = None
-        self._phases: dict[int, tuple[int, bool]] = {}  # by thread: the stream, and whether it is on the host clock
-
-    def _set_stream_source(self, source: StreamSource) -> None:
-        self._stream_source = source
-
-    def _set_device(self, exchange_device: Callable[[int], int], device: int) -> None:
-        self._device_source = exchange_device, device
+        self._phases: dict[int, int] = {}  # by thread: the stream's address
 
     def _current_stream(self) -> int:
         if self._stream_source is None:
             return 0
         function, argument = self._stream_source
         return function() if argument is None else function(argument)
-
-    def _call(self, name: str, on_host: bool, *args: Any) -> Any:
-        """A call of libcep's that begins or ends a span, with the profiler's device current."""
-        call = getattr(_ffi.host_calls if on_host else _ffi.device_calls, name)
-        if on_host or self._device_source is None:
-            return call(*args)
-        (exchange_device, device), before = self._device_source, None
-        try:
-            with suppress(Exception):
-                before = exchange_device(device)
-            return call(*args)
-        finally:
-            if before is not None:
-                with suppress(Exception):
-                    exchange_device(before)
 
     def step(self, step: Optional[int] = None) -> None:
         """Begins a step of the trainer. It decides whether what follows is recorded."""
@@ -102,35 +77,30 @@ class ProfilerCalls:
 
     def phase(self, name: str, kind: Optional[str] = None, stream: Stream = None) -> None:
         """Ends this thread's current phase, if it has one, and begins the next, with one event for both."""
-        ending = self._phases.get(get_ident())
-        if not self._recording and ending is None:
+        if not self._recording and get_ident() not in self._phases:
             return
         region = self.region(name, kind, stream)
         address = region._stream if region._stream is not None else self._current_stream()
         self._phases.pop(get_ident(), None)
         if self._recording:
-            self._phases[get_ident()] = address, region._keeps_lock
-        # A phase on a stream ends by an event, also where the next one is on the host clock.
-        on_host = region._keeps_lock and (ending is None or ending[1])
-        self._call("phase", on_host, self._pointer, region._handle, c_void_p(address))
+            self._phases[get_ident()] = address
+        _ffi.phase(self._pointer, region._handle, c_void_p(address))
 
     def end_phase(self) -> None:
         """Ends this thread's current phase, if it has one."""
-        phase = self._phases.pop(get_ident(), None)
-        if phase is not None:
-            self._call("phase", phase[1], self._pointer, None, c_void_p(phase[0]))
+        address = self._phases.pop(get_ident(), None)
+        if address is not None:
+            _ffi.phase(self._pointer, None, c_void_p(address))
 
 
 class RegionCalls:
-    __slots__ = ("name", "_profiler", "_handle", "_stream", "_attributes", "_struct", "_keeps_lock", "_recording", "_open",
-                 "_next")  # fmt: skip
+    __slots__ = ("name", "_profiler", "_handle", "_stream", "_attributes", "_keeps_lock", "_recording", "_open", "_next")
 
     def __init__(
         self, profiler: Any, name: str, handle: Optional[int], stream: Optional[int], attributes: Optional[Attributes]
     ) -> None:
         self.name, self._profiler, self._stream, self._attributes = name, profiler, stream, attributes
         self._handle = None if handle is None else c_void_p(handle)
-        self._struct: Any = None  # made from _attributes when a span first needs it
         self._keeps_lock = profiler._on_host or stream == HOST_ADDRESS
         self._recording = profiler._recording
         # The open `with` blocks by thread. While any is open, unrecorded ones are entered too: every exit finds its own.
@@ -156,53 +126,24 @@ class RegionCalls:
 
     def _begin(self) -> tuple[Any, int]:
         stream = self._stream if self._stream is not None else self._profiler._current_stream()
-        if self._attributes is not None and self._struct is None:
-            self._struct = span_struct(self._attributes)
-        name, further = ("begin", ()) if self._struct is None else ("begin_with", (byref(self._struct),))
-        return self._profiler._call(name, self._keeps_lock, self._handle, c_void_p(stream), *further), stream
+        calls = _ffi.host_calls if self._keeps_lock else _ffi.device_calls
+        if self._attributes is None:
+            return calls.begin(self._handle, c_void_p(stream)), stream
+        return calls.begin_with(self._handle, c_void_p(stream), byref(span_struct(self._attributes))), stream
 
     def _end(self, span: Any, stream: int, error: Optional[type[BaseException]]) -> None:
-        failed = error is not None and not issubclass(error, NOT_FAILURES)
-        name, further = ("end_with", (byref(error_struct(error)),)) if failed and error is not None else ("end", ())
-        self._profiler._call(name, self._keeps_lock, self._handle, span, c_void_p(stream), *further)
+        calls = _ffi.host_calls if self._keeps_lock else _ffi.device_calls
+        if error is None or issubclass(error, NOT_FAILURES):
+            calls.end(self._handle, span, c_void_p(stream))
+        else:
+            calls.end_with(self._handle, span, c_void_p(stream), byref(error_struct(error)))
 
 
-def timed_function(region: Any, function: Any, other: Any = None, switched: Sequence[bool] = ()) -> Callable[..., Any]:
-    """A function each of whose calls is a span of the region; or a call of another function, while a list is not empty."""
+def timed_function(region: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function each of whose calls is a span of the region."""
 
     def timed(*args: Any, **kwargs: Any) -> Any:
-        if other is not None:
-            return (other if switched else function)(*args, **kwargs)
         with region:
             return function(*args, **kwargs)
 
     return timed
-
-
-class OpenSpans:
-    """The open spans of one region that hooks begin and end, one for each key: a thread, or None for the process."""
-
-    __slots__ = ("_region", "_not_finished", "_begun")
-
-    def __init__(self, region: Any, not_finished: type[BaseException]) -> None:
-        self._region, self._not_finished = region, not_finished
-        self._begun: dict[Optional[int], tuple[Any, Any]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._begun)
-
-    def is_open(self, key: Optional[int]) -> bool:
-        return key in self._begun
-
-    def begin(self, key: Optional[int]) -> None:
-        self.end(key, self._not_finished)
-        self._begun[key] = self._region._begin()
-
-    def end(self, key: Optional[int], error: Optional[type[BaseException]] = None) -> None:
-        begun = self._begun.pop(key, None)
-        if begun is not None:
-            self._region._end(*begun, error)
-
-    def abandon(self) -> None:
-        for key in list(self._begun):
-            self.end(key, self._not_finished)

@@ -8,7 +8,7 @@ import warnings
 import weakref
 from ctypes import byref, c_void_p
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _ffi, _settings, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, name_bytes, whole_number
@@ -322,6 +322,8 @@ class Profiler(ProfilerCalls, Handle):
             coll: Optional[int] = None,
             meta: Optional[Meta] = None,
         ) -> Region: ...
+        def _set_stream_source(self, source: _streams.StreamSource) -> None: ...
+        def _set_device(self, exchange_device: Callable[[int], int], device: int) -> None: ...
 
     @property
     def recording(self) -> bool:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cep._native: the calls of a step loop in C, over Python's stable ABI. One binary serves CPython 3.9 and later. It
-// does what cep/_ctypes_calls.py does, which is in use where this module is missing.
+// cep._native: the calls of a step loop and of PyTorch's hooks in C, over Python's stable ABI. One binary serves CPython 3.9
+// and later. Where this module is missing, cep/_ctypes_calls.py makes the calls of a step loop, and there are no hooks.
 //
 // Each file uses those before it: streams, attributes, region, side_stream, async_span, profiler, timed_function,
 // open_spans, indices, bucket_timer, backward, forward, module.

@@ -294,7 +294,6 @@ def test_on_the_host_who_knows_that_it_has_ended_does_not_leave_its_end_to_the_c
     assert profiler.stats.open_spans == 0
 
 
-@pytest.mark.skipif(cep.binding != "native", reason="of the extension module, which reads the address of a stream")
 def test_pytorchs_object_of_the_current_stream_is_made_again_for_another_stream_only(profiler, log):
     current, made = [7], []
 

@@ -41,7 +41,6 @@ def test_a_step_is_forward_backward_and_optimizer_in_this_order(files, profiler,
     assert all(end_ns(before) <= after["start_ns"] for before, after in zip(rows, rows[1:]))
 
 
-@pytest.mark.skipif(cep.binding != "native", reason="the extension module is not in use")
 def test_hooks_run_no_python_on_steps_that_are_not_recorded(tmp_path, trainer):
     called = []
 

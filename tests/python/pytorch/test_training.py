@@ -8,7 +8,6 @@ from conftest import end_ns
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch._hook_calls import times_buckets  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
 
@@ -145,17 +144,14 @@ dist.destroy_process_group()
 """
 
 
-REDUCTION = "all_reduce" if times_buckets else "gradient_sync"
-
-
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_the_rows_of_a_job_over_gloo_agree_with_each_other(job, files, ranks):
     job.run(ranks, DDP)
     for rank in range(ranks):
         rows = files.spans(rank=rank)
         depths = {(row["name"], row["depth"]) for row in rows}
-        assert depths == {("training_step", 0), *((name, 1) for name in IN_A_STEP), (REDUCTION, 2)}
+        assert depths == {("training_step", 0), *((name, 1) for name in IN_A_STEP), ("all_reduce", 2)}
         backwards = {row["step"]: row for row in rows if row["name"] == "backward"}
         for row in rows:
-            if row["name"] == REDUCTION:
+            if row["name"] == "all_reduce":
                 assert end_ns(row) <= end_ns(backwards[row["step"]])

@@ -25,6 +25,7 @@ from .._launcher import rank_and_size
 from .._patch import patch
 from .._run_records import tell
 from .._streams import HOST
+from ..torch._hook_calls import why_no_hooks
 from ..torch._optimizer import call_hooks_again
 from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, torch
 from ..torch._training_steps import TrainingSteps
@@ -107,7 +108,10 @@ class AutoTraining:
 
     def fail(self, error: Exception) -> None:
         rank = 0 if self.profiler is None else self.profiler.rank
-        why = f"rank {rank} is no longer instrumented: {type(error).__name__}: {error}"
+        self.tell_failure(f"rank {rank} is no longer instrumented: {type(error).__name__}: {error}")
+
+    def tell_failure(self, why: str) -> None:
+        """Ends the instrumentation, and has the launcher say why."""
         if not tell("failed", why=why):
             _say(why)
         self.turn_off()
@@ -459,6 +463,10 @@ def install() -> AutoTraining:
     global _training
     if _training is None:
         _training = AutoTraining()
+        why = why_no_hooks()
+        if why is not None:
+            _training.tell_failure(f"nothing of this training is recorded: {why}")
+            return _training
         patch_loaders(_training)
         patch(torch.cuda.CUDAGraph, "replay", _training.replay)
         os.register_at_fork(after_in_child=_training.forget_after_fork)
@@ -468,6 +476,8 @@ def install() -> AutoTraining:
 def add_optimizer(optimizer: Optimizer) -> None:
     """Watches the steps of an optimizer that has just been made."""
     training = install()
+    if training.is_off:
+        return
     training._watched.add(optimizer)
     watch_optimizer(optimizer, training)
 

@@ -9,9 +9,9 @@ import weakref
 from threading import get_ident, local
 from typing import Any, Callable, Optional
 
-from .._binding import timed_function
 from .._profiler import Profiler
 from .._region import Region
+from ..torch._hook_calls import TimedFunction
 from ..torch._hooks import is_compiling
 from ..torch._pytorch import Optimizer, tensor_bytes, torch
 
@@ -84,7 +84,7 @@ class CopyTimer:
         region = profiler.region("host_to_device", kind="data")
         for name in ("to", "cuda"):
             original = getattr(torch.Tensor, name)
-            timed: Any = timed_function(region, original, self._timed(original, name == "cuda"), self.switched)
+            timed: Any = TimedFunction(region, original, self._timed(original, name == "cuda"), self.switched)
             functools.update_wrapper(timed, original)
             self._replaced[name] = timed, vars(torch.Tensor).get(name)
             setattr(torch.Tensor, name, timed)

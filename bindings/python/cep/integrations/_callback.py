@@ -7,6 +7,8 @@ from typing import Any, Optional
 
 from .. import Profiler
 from .._handle import Removal, undo_all
+from ..torch._capture import warn
+from ..torch._hook_calls import why_no_hooks
 from ..torch._training_steps import TrainingSteps
 
 
@@ -37,6 +39,11 @@ class TrainingCallback:
     def _start(self, output_dir: Any, first_step: int) -> Optional[TrainingSteps]:
         """Begins a training. Returns its steps; None if it is not profiled."""
         self._finish()  # the training before, if an exception ended it
+        why = why_no_hooks()
+        if why is not None:
+            warn(f"nothing of this training is recorded: {why}")
+            self.profiler = self.profiler or Profiler._off()
+            return None
         if self._is_own:
             self.profiler = Profiler(output_dir, **self._options)
         assert self.profiler is not None

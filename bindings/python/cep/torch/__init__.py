@@ -10,7 +10,8 @@
             loss.backward()
             optimizer.step()
 
-Needs PyTorch 2.1 or later; without it, importing this package is an ImportError that says so. ``import cep`` alone
+Needs PyTorch 2.1 or later; without it, importing this package is an ImportError that says so. What hooks models, optimizers
+or collectives needs the package's extension module, too. ``import cep`` alone
 never imports PyTorch.
 
 | name | does |

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from pathlib import Path
@@ -15,7 +16,8 @@ OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_
 
 def warn(message: str) -> None:
     """Failures are warnings: a profiler must not end a job that does its work."""
-    warnings.warn(f"cep: {message}", RuntimeWarning, stacklevel=3)
+    with contextlib.suppress(RuntimeWarning):  # raised where warnings are errors
+        warnings.warn(f"cep: {message}", RuntimeWarning, stacklevel=3)
 
 
 def is_profiling() -> bool:

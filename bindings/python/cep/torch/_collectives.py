@@ -16,7 +16,7 @@ from ._capture import warn
 from . import _future_callbacks  # noqa: F401  # the interpreter's exit waits for those of asynchronous spans
 from ._comm_span import Description, SideStreams, begin_async
 from ._groups import Group, Groups, resolve_group
-from ._hook_calls import AsyncSpan, end_done_spans
+from ._hook_calls import AsyncSpan, end_done_spans, need_hooks
 from ._hooks import is_compiling, note_failure
 from ._operations import BATCH, COLLECTIVE, MESSAGE, Arguments, Function, Keywords, Operation, available_functions
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, tensor_bytes, torch
@@ -302,10 +302,14 @@ def instrument_collectives(
         A handle with ``remove()``, and a context manager that calls it. If the profiler is off or there is no process
         group, nothing is changed.
 
+    Raises:
+        ImportError: As instrument() does.
+
     Thread-safe.
     """
     if not profiler.enabled or not distributed_is_initialized():
         return InstrumentedCollectives(None)
+    need_hooks()
     recorder = recorder_of(profiler)
     for group, name in (names or {}).items():
         recorder.groups.set_name(group, name)

@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional
 
 from .._handle import Removal
 from ._collectives import CommRecorder, nested
-from ._hook_calls import BucketFunction, BucketTimer, times_buckets
+from ._hook_calls import BucketFunction, BucketTimer
 from ._hooks import note_failure
 from ._pytorch import Module, ProcessGroup, torch
 from ._steps import step_listeners
@@ -151,10 +151,9 @@ def time_own_reductions(model: Module, recorder: CommRecorder) -> Optional[Remov
     """Times the all-reduces of a DistributedDataParallel, each bucket by itself, without a communication hook.
 
     Returns:
-        What undoes it. None if this PyTorch, or the model, which has a hook, does not allow it, and without the extension
-        module.
+        What undoes it. None if this PyTorch, or the model, which has a hook, does not allow it.
     """
-    if not times_buckets or _unbox_group is None or _unbox_work is None:
+    if _unbox_group is None or _unbox_work is None:
         return None
     ddp: Any = model
     try:

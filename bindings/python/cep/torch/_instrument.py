@@ -17,7 +17,7 @@ from ._claims import claims_of
 from ._collectives import instrument_collectives
 from ._ddp import time_reduction
 from ._device import follow_device_of
-from ._hook_calls import ForwardCalls
+from ._hook_calls import ForwardCalls, need_hooks
 from ._matmul_dtype import matmul_dtype
 from ._memory import PhasePeaks, record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
@@ -218,9 +218,9 @@ def instrument(
         collectives: Also calls instrument_collectives(). Then every rank has to call instrument() in the same step.
         ddp_buckets: For a DistributedDataParallel without a communication hook, also a row ``all_reduce`` for each
             bucket, at no cost on steps that are not recorded. No other thread may reduce gradients while the loop calls
-            ``profiler.step()``. With False, where there is a hook already, or without the extension module, one row
-            ``gradient_sync`` of kind ``comm`` stands for all buckets, at no cost on other steps: the part of the
-            all-reduces that the backward does not hide. It shows which rank is late, but understates what that costs,
+            ``profiler.step()``. With False, or where there is a hook already, one row ``gradient_sync`` of
+            kind ``comm`` stands for all buckets, at no cost on other steps: the part of the all-reduces that the backward
+            does not hide. It shows which rank is late, but understates what that costs,
             because the ranks that wait compute more slowly beside the waiting all-reduces.
         memory: Also calls record_memory() after each recorded optimizer step.
         memory_phases: Also records the most memory in each phase of a recorded step, as ``memory.peak_bytes.forward``,
@@ -231,10 +231,12 @@ def instrument(
         A handle with ``remove()``, and a context manager that calls it.
 
     Raises:
+        ImportError: The package has no extension module, which the hooks need. The message says what to install.
         OptionError: The prefix makes an invalid name.
     """
     if not profiler.enabled:
         return _Off()
+    need_hooks()
     optimizers = optimizer_list(optimizer)
     claims = claims_of(profiler)
     follow_device_of(model, profiler)
@@ -271,9 +273,13 @@ def instrument_optimizers(
 
     Returns:
         A handle with ``remove()``, and a context manager that calls it.
+
+    Raises:
+        ImportError: As instrument() does.
     """
     if not profiler.enabled:
         return _Off()
+    need_hooks()
     made = Instrumentation(profiler, prefix, memory)
     made._start(None, optimizer_list(optimizer))
     return made

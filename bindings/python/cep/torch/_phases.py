@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from .._binding import OpenSpans
 from .._region import Region
+from ._hook_calls import OpenSpans
 
 
 class NotFinished(Exception):

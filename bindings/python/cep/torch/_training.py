@@ -119,6 +119,7 @@ def trace_training(
         options: Further arguments of instrument(): prefix, collectives, ddp_buckets, memory, memory_phases.
 
     Raises:
+        ImportError: As instrument() does.
         ValueError: batches_per_step is less than 1.
     """
     if batches_per_step < 1:

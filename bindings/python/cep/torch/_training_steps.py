@@ -19,7 +19,7 @@ class TrainingSteps:
     def __init__(self, profiler: Profiler, first_step: int) -> None:
         self.profiler = profiler
         self._recording = profiler._recording
-        self._span = Phase(profiler.region("training_step", kind="step"))
+        self._span = Phase(profiler.region("training_step", kind="step")) if profiler.enabled else None
         self.next_step = first_step
         self.is_under_way = False
 
@@ -35,7 +35,7 @@ class TrainingSteps:
             self.next_step = step
         self.profiler.step(self.next_step)
         self.is_under_way = True
-        if self._recording:
+        if self._recording and self._span is not None:
             self._span.begin(None)
 
     def skip(self) -> None:
@@ -47,7 +47,8 @@ class TrainingSteps:
         """Ends the step, if it has begun."""
         if self.is_under_way:
             self.is_under_way = False
-            self._span.end(None, error)
+            if self._span:
+                self._span.end(None, error)
             self.next_step += 1
 
     def abandon(self) -> None:
