@@ -55,8 +55,8 @@ struct MergeCommand {
         RunSelection selection(run_options.choice());
         const InputCounts counts = read_run(
             set, input.reading({0, 0.5}), selection, restart,
-            [&](const InputFile& file, std::size_t index) {
-                return std::make_unique<FileMerge>(options, *sorter, runs, file, index);
+            [&](const InputFile&, std::size_t index) {
+                return std::make_unique<FileMerge>(options, *sorter, runs, index);
             },
             [&](FileMerge&& file, FileReport&&) {
                 coverage.merge(file.coverage());

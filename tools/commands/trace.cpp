@@ -146,8 +146,8 @@ struct TraceCommand {
                                         : 0,
                            1}),
             run, restart,
-            [&](const InputFile& file, std::size_t index) {
-                return std::make_unique<FileTrace>(filters, clocks, *sorter, file, index);
+            [&](const InputFile&, std::size_t index) {
+                return std::make_unique<FileTrace>(filters, clocks, *sorter, index);
             },
             [&](FileTrace&& file, FileReport&&) { facts.merge(std::move(file.facts())); });
     }

@@ -45,9 +45,8 @@ class RunIndex {
 /// Takes the rows of one file to the sorter.
 class FileMerge : public RowSink {
   public:
-    FileMerge(const MergeOptions& options, RowSorter& sorter, RunIndex& runs, const InputFile& file, std::size_t index)
-        : options_(options), runs_(runs), collector_(sorter, file.path, index) {}
-    void begin_block(const BlockLocation& location) override { collector_.begin_block(location); }
+    FileMerge(const MergeOptions& options, RowSorter& sorter, RunIndex& runs, std::size_t index)
+        : options_(options), runs_(runs), collector_(sorter, index) {}
     void take(const Row& row, std::uint64_t line) override;
     void end() override { collector_.end(); }
     [[nodiscard]] const CoverageCollector& coverage() const { return coverage_; }

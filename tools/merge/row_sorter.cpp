@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "merge/row_sorter.hpp"
 
-#include <fcntl.h>
-
-#include <algorithm>
 #include <queue>
 #include <span>
-#include <utility>
-
-#include "base/descriptors.hpp"
 
 namespace cep::tool {
 namespace {
@@ -32,13 +26,9 @@ class RunCursor {
     [[nodiscard]] const RowEntry& entry() const { return entries_.front(); }
     /// Valid until advance(). Call once for each row.
     [[nodiscard]] std::string_view text() {
-        if (!run_.needs_window()) return {run_.batch.texts() + entry().offset, entry().size};
-        const std::uint64_t begin = offset_of(entry(), next_text_);
-        next_text_ = begin + entry().size;
-        if (begin < window_begin_ || next_text_ > window_begin_ + window_.size()) fill_texts(begin);
-        const std::string_view text(window_.data() + (begin - window_begin_), entry().size);
-        if (run_.file != nullptr) run_.file->check_text(text, entry().offset);
-        return text;
+        if (run_.spill == nullptr) return run_.batch.text_of(entry());
+        if (in_window_ + entry().size > window_.size()) fill_texts();
+        return std::string_view(window_).substr(std::exchange(in_window_, in_window_ + entry().size), entry().size);
     }
     /// False at the end of the run.
     bool advance() {
@@ -48,10 +38,6 @@ class RunCursor {
     }
 
   private:
-    [[nodiscard]] std::uint64_t offset_of(const RowEntry& entry, std::uint64_t behind_last) const {
-        return run_.file != nullptr ? entry.position : behind_last;
-    }
-
     void fill_entries() {
         if (run_.spill == nullptr) {
             entries_ = rows_left_ > 0 ? std::span(run_.batch.entries()) : std::span<const RowEntry>();
@@ -65,26 +51,17 @@ class RunCursor {
         rows_left_ -= entries_.size();
     }
 
-    // In a rank file a span comes after the spans inside it, so the texts of consecutive rows are not always
-    // consecutive. One read gets the texts of as many of the next rows as fit.
-    void fill_texts(std::uint64_t begin) {
-        std::uint64_t end = begin + entry().size;
-        std::uint64_t next = end;
-        for (const RowEntry& other : entries_.subspan(1)) {
-            const std::uint64_t offset = offset_of(other, next);
-            next = offset + other.size;
-            const std::uint64_t wider_begin = std::min(begin, offset);
-            const std::uint64_t wider_end = std::max(end, next);
-            if (wider_end - wider_begin > text_window_bytes_) break;
-            begin = wider_begin;
-            end = wider_end;
+    // As many of the next texts as fit, at least one.
+    void fill_texts() {
+        std::size_t size = 0;
+        for (const RowEntry& next : entries_) {
+            if (size > 0 && size + next.size > text_window_bytes_) break;
+            size += next.size;
         }
-        window_.resize(end - begin);
-        if (run_.file != nullptr)
-            run_.file->read(begin, window_.data(), window_.size());
-        else
-            run_.spill->texts.read(begin, window_.data(), window_.size());
-        window_begin_ = begin;
+        window_.resize(size);
+        run_.spill->texts.read(next_text_, window_.data(), size);
+        next_text_ += size;
+        in_window_ = 0;
     }
 
     const RowRun& run_;
@@ -92,110 +69,72 @@ class RunCursor {
     const std::size_t text_window_bytes_;
     std::span<const RowEntry> entries_;
     std::vector<RowEntry> own_entries_;
-    std::string window_;  // texts
-    std::uint64_t window_begin_ = 0;
-    std::uint64_t next_text_;
+    std::string window_;         // texts
+    std::size_t in_window_ = 0;  // of the next text
+    std::uint64_t next_text_;    // behind the window
     std::size_t rows_left_;
 };
 
-/// The runs that are being read, as a heap. The standard heap cannot replace its top, which a merge does for each row.
-class CursorHeap {
-  public:
-    [[nodiscard]] bool empty() const { return nodes_.empty(); }
-    [[nodiscard]] RunCursor& top() { return *nodes_.front().cursor; }
-
-    void push(std::unique_ptr<RunCursor> cursor) {
-        nodes_.push_back(node_of(std::move(cursor)));
-        for (std::size_t child = nodes_.size() - 1; child > 0; child = (child - 1) / 2) {
-            if (!(nodes_[child] < nodes_[(child - 1) / 2])) return;
-            std::swap(nodes_[child], nodes_[(child - 1) / 2]);
-        }
+/// Whose next row comes later.
+struct ComesLater {
+    bool operator()(const std::unique_ptr<RunCursor>& a, const std::unique_ptr<RunCursor>& b) const {
+        return b->entry() < a->entry();
     }
-
-    void advance_top() {
-        Node moved = std::move(nodes_.front());
-        if (moved.cursor->advance()) {
-            moved = node_of(std::move(moved.cursor));
-        } else {
-            moved = std::move(nodes_.back());
-            nodes_.pop_back();
-            if (nodes_.empty()) return;
-        }
-        std::size_t hole = 0;
-        for (std::size_t child = 1; child < nodes_.size(); child = 2 * hole + 1) {
-            if (child + 1 < nodes_.size() && nodes_[child + 1] < nodes_[child]) ++child;
-            if (!(nodes_[child] < moved)) break;
-            nodes_[hole] = std::move(nodes_[child]);
-            hole = child;
-        }
-        nodes_[hole] = std::move(moved);
-    }
-
-  private:
-    /// Comparing needs the cursor only where these are equal, which is rare.
-    struct Node {
-        std::int64_t first;
-        std::int64_t second;
-        std::uint32_t section;
-        std::unique_ptr<RunCursor> cursor;
-
-        friend bool operator<(const Node& a, const Node& b) {
-            if (a.section != b.section) return a.section < b.section;
-            if (a.first != b.first) return a.first < b.first;
-            if (a.second != b.second) return a.second < b.second;
-            return a.cursor->entry() < b.cursor->entry();
-        }
-    };
-    static Node node_of(std::unique_ptr<RunCursor> cursor) {
-        const RowEntry& entry = cursor->entry();
-        return {entry.first, entry.second, entry.section_bits, std::move(cursor)};
-    }
-
-    std::vector<Node> nodes_;
 };
 
-/// Writes entries and texts in large pieces.
+/// Writes a run to a spill, in large pieces.
 class RunWriter {
   public:
-    explicit RunWriter(Spill& spill) : spill_(spill) {}
+    explicit RunWriter(std::shared_ptr<Spill> spill) : run_(std::move(spill)) {}
     void add(const RowEntry& entry, std::string_view text) {
+        if (run_.rows++ == 0) run_.first = entry;
+        run_.last = entry;
         entries_.push_back(entry);
         texts_.append(text);
         if (entries_.size() * sizeof(RowEntry) + texts_.size() > piece_bytes) flush();
     }
-    void flush() {
-        spill_.entries.append(bytes_of(entries_));
-        spill_.texts.append(texts_);
-        entries_.clear();
-        texts_.clear();
+    RowRun finish() {
+        flush();
+        return std::move(run_);
     }
 
   private:
     static constexpr std::size_t piece_bytes = std::size_t{256} << 10;
-    Spill& spill_;
+
+    void flush() {
+        run_.spill->entries.append(bytes_of(entries_));
+        run_.spill->texts.append(texts_);
+        entries_.clear();
+        texts_.clear();
+    }
+
+    RowRun run_;
     std::vector<RowEntry> entries_;
     std::string texts_;
 };
 
 }  // namespace
 
-RowRun::RowRun(RowBatch&& sorted, const PlainFile* plain_file)
+void RowBatch::reserve(std::size_t bytes) {
+    constexpr std::size_t usual_row_bytes = 200;
+    const std::size_t rows = bytes / (usual_row_bytes + sizeof(RowEntry));
+    text_.reserve(rows * usual_row_bytes);
+    entries_.reserve(rows);
+}
+
+void RowBatch::clear() {
+    text_.clear();
+    entries_.clear();
+}
+
+RowRun::RowRun(RowBatch&& sorted)
     : first(sorted.entries().front()),
       last(sorted.entries().back()),
       rows(sorted.entries().size()),
-      file(plain_file),
       batch(std::move(sorted)) {}
 
-RowRun::RowRun(RowBatch& sorted, const PlainFile* plain_file, std::shared_ptr<Spill> to)
-    : first(sorted.entries().front()),
-      last(sorted.entries().back()),
-      rows(sorted.entries().size()),
-      file(plain_file),
-      spill(std::move(to)) {
-    entries_begin = spill->entries.append(bytes_of(sorted.entries()));
-    if (file == nullptr) texts_begin = spill->texts.append(sorted.texts_in_order());
-    sorted.clear();
-}
+RowRun::RowRun(std::shared_ptr<Spill> to)
+    : spill(std::move(to)), entries_begin(spill->entries.size_bytes()), texts_begin(spill->texts.size_bytes()) {}
 
 std::size_t order_and_count_windows(std::vector<RowRun>& runs) {
     std::sort(runs.begin(), runs.end(), [](const RowRun& a, const RowRun& b) { return a.first < b.first; });
@@ -203,7 +142,7 @@ std::size_t order_and_count_windows(std::vector<RowRun>& runs) {
     std::priority_queue<const RowRun*, std::vector<const RowRun*>, decltype(ends_later)> begun(ends_later);
     std::size_t most = 0;
     for (const RowRun& run : runs) {
-        if (!run.needs_window()) continue;
+        if (run.spill == nullptr) continue;
         while (!begun.empty() && begun.top()->last < run.first) begun.pop();
         begun.push(&run);
         most = std::max(most, begun.size());
@@ -212,31 +151,30 @@ std::size_t order_and_count_windows(std::vector<RowRun>& runs) {
 }
 
 void merge_runs(const RowRun* runs, std::size_t count, std::size_t window_bytes, const EmitRow& emit) {
-    CursorHeap heap;
+    std::vector<std::unique_ptr<RunCursor>> heap;  // of the runs that are being read
     std::size_t next = 0;
     for (;;) {
-        while (next < count && (heap.empty() || !(heap.top().entry() < runs[next].first)))
-            heap.push(std::make_unique<RunCursor>(runs[next++], window_bytes));
+        while (next < count && (heap.empty() || !(heap.front()->entry() < runs[next].first))) {
+            heap.push_back(std::make_unique<RunCursor>(runs[next++], window_bytes));
+            std::push_heap(heap.begin(), heap.end(), ComesLater{});
+        }
         if (heap.empty()) return;
-        RunCursor& top = heap.top();
-        emit(top.entry(), top.text());
-        heap.advance_top();
+        std::pop_heap(heap.begin(), heap.end(), ComesLater{});
+        RunCursor& cursor = *heap.back();
+        emit(cursor.entry(), cursor.text());
+        if (cursor.advance())
+            std::push_heap(heap.begin(), heap.end(), ComesLater{});
+        else
+            heap.pop_back();
     }
 }
 
 RowRun merge_into_one(const RowRun* runs, std::size_t count, std::size_t window_bytes,
                       const std::shared_ptr<Spill>& spill) {
-    RowRun merged(runs[0].first, spill);
-    merged.entries_begin = spill->entries.size_bytes();
-    merged.texts_begin = spill->texts.size_bytes();
-    RunWriter writer(*spill);
-    merge_runs(runs, count, window_bytes, [&](const RowEntry& entry, std::string_view text) {
-        writer.add(entry, text);
-        merged.last = entry;
-        ++merged.rows;
-    });
-    writer.flush();
-    return merged;
+    RunWriter writer(spill);
+    merge_runs(runs, count, window_bytes,
+               [&](const RowEntry& entry, std::string_view text) { writer.add(entry, text); });
+    return writer.finish();
 }
 
 namespace {
@@ -246,14 +184,6 @@ constexpr std::size_t max_batch_bytes = std::size_t{4} << 20;
 constexpr std::size_t min_window_bytes = std::size_t{16} << 10;
 constexpr std::size_t max_window_bytes = std::size_t{256} << 10;
 constexpr std::size_t min_windows = 16;
-constexpr std::size_t max_kept_files = 512;
-
-// Each thread needs one of the files that may still be opened to read, and two spills need two each.
-std::size_t files_to_keep(unsigned threads) {
-    const std::size_t needed = threads + 4;
-    const std::size_t free = free_descriptors();
-    return free > needed ? std::min(max_kept_files, free - needed) : 0;
-}
 
 }  // namespace
 
@@ -262,8 +192,7 @@ RowSorter::RowSorter(std::size_t memory_bytes, std::string spill_directory, unsi
     : batch_bytes_(std::min(max_batch_bytes, memory_bytes / 4 / std::max(threads, 1U))),
       kept_limit_bytes_(memory_bytes / 2),
       windows_limit_bytes_(memory_bytes / 4),
-      spill_directory_(std::move(spill_directory)),
-      max_files_(files_to_keep(threads)) {}
+      spill_directory_(std::move(spill_directory)) {}
 
 // Used batches first: new memory is slow to touch.
 bool RowSorter::take_from(std::vector<RowBatch>& batches, RowBatch& batch) {
@@ -276,27 +205,13 @@ bool RowSorter::take_from(std::vector<RowBatch>& batches, RowBatch& batch) {
 
 RowBatch RowSorter::take_batch() {
     RowBatch batch;
-    if (!take_from(unfinished_, batch) && !take_from(spare_, batch)) batch.reserve_rows(batch_bytes_);
-    return batch;
-}
-
-RowBatch RowSorter::take_empty_batch() {
-    RowBatch batch;
-    if (!take_from(spare_, batch)) batch.reserve_references(batch_bytes_ + sizeof(RowEntry));
+    if (!take_from(unfinished_, batch) && !take_from(spare_, batch)) batch.reserve(batch_bytes_);
     return batch;
 }
 
 void RowSorter::give_back(RowBatch&& batch) {
     const std::lock_guard lock(mutex_);
     unfinished_.push_back(std::move(batch));
-}
-
-const PlainFile* RowSorter::keep_file(int descriptor, const std::string& path) {
-    const std::lock_guard lock(mutex_);
-    if (files_.size() >= max_files_) return nullptr;
-    const int duplicate = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-    if (duplicate < 0) return nullptr;
-    return files_.emplace_back(std::make_unique<PlainFile>(duplicate, path)).get();
 }
 
 bool RowSorter::take_room(std::size_t bytes) {
@@ -306,30 +221,26 @@ bool RowSorter::take_room(std::size_t bytes) {
     return true;
 }
 
-std::shared_ptr<Spill> RowSorter::spill() {
-    const std::lock_guard lock(mutex_);
+RowRun RowSorter::write_to_disk(const RowBatch& sorted) {
+    const std::lock_guard lock(spill_mutex_);
     if (spill_ == nullptr) spill_ = std::make_shared<Spill>(spill_directory_);
-    return spill_;
+    RunWriter writer(spill_);
+    for (const RowEntry& entry : sorted.entries()) writer.add(entry, sorted.text_of(entry));
+    return writer.finish();
 }
 
-void RowSorter::add_run(RowRun&& run) {
-    const std::lock_guard lock(mutex_);
-    runs_.push_back(std::move(run));
-}
-
-void RowSorter::add(RowBatch&& batch, const PlainFile* file) {
+void RowSorter::add(RowBatch&& batch) {
     if (batch.entries().empty()) return;
     batch.sort();
+    const bool is_kept = take_room(batch.used_bytes());
     const bool is_mostly_empty = batch.room_bytes() > 2 * batch.used_bytes();
-    if (!take_room(batch.used_bytes())) {
-        add_run(RowRun(batch, file, spill()));
-    } else if (is_mostly_empty) {
-        add_run(RowRun(RowBatch(batch), file));  // the copy has no unused memory
-    } else {
-        return add_run(RowRun(std::move(batch), file));
-    }
-    batch.clear();
+    RowRun run = !is_kept          ? write_to_disk(batch)
+                 : is_mostly_empty ? RowRun(RowBatch(batch))  // the copy has no unused memory
+                                   : RowRun(std::move(batch));
     const std::lock_guard lock(mutex_);
+    runs_.push_back(std::move(run));
+    if (is_kept && !is_mostly_empty) return;
+    batch.clear();
     spare_.push_back(std::move(batch));
 }
 
@@ -356,35 +267,20 @@ void RowSorter::finish(const EmitRow& emit) {
     spare_.clear();
     merge_into_fewer();
     merge_runs(runs_.data(), runs_.size(), window_bytes(order_and_count_windows(runs_)), emit);
-    for (const std::unique_ptr<PlainFile>& file : files_) file->check_unchanged();
-}
-
-void RowCollector::begin_block(const BlockLocation& location) {
-    block_ = location;
-    if (!file_) file_ = location.descriptor >= 0 ? sorter_.keep_file(location.descriptor, path_) : nullptr;
 }
 
 void RowCollector::add(RowEntry& entry, std::string_view text) {
-    if (!batch_) batch_ = copies() ? sorter_.take_batch() : sorter_.take_empty_batch();
-    entry.file = index_;
-    entry.position = block_.position + static_cast<std::uint64_t>(text.data() - block_.begin);
-    if (copies()) {
-        batch_->add(entry, text);
-    } else {
-        batch_->add_reference(entry, text);
-    }
+    if (!batch_) batch_ = sorter_.take_batch();
+    entry.file = file_;
+    entry.index = rows_++;
+    batch_->add(entry, text);
     if (batch_->used_bytes() < sorter_.batch_bytes()) return;
-    sorter_.add(std::move(*batch_), *file_);
+    sorter_.add(std::move(*batch_));
     batch_.reset();
 }
 
 void RowCollector::end() {
-    if (!batch_) return;
-    if (copies()) {
-        sorter_.give_back(std::move(*batch_));
-    } else {
-        sorter_.add(std::move(*batch_), *file_);
-    }
+    if (batch_) sorter_.give_back(std::move(*batch_));
     batch_.reset();
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Row sorter: puts all rows in order, in bounded memory. Rows come in batches. Each batch is sorted and becomes a run;
-// finish() merges the runs. The rows of a plain file are not copied: their texts are read again when they are emitted.
+// finish() merges the runs.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,14 +13,69 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-#include "merge/plain_file.hpp"
-#include "merge/row_batch.hpp"
 #include "merge/spill_file.hpp"
-#include "read/file_report.hpp"
 
 namespace cep::tool {
+
+/// cep-merge(1) says what each section is sorted by.
+enum class Section : std::uint32_t { run_rows, step_rows, other_rows, stats_rows };
+
+/// Where a row belongs, and where its text is.
+struct RowEntry {
+    std::int64_t first = 0;
+    std::int64_t second = 0;
+    std::int64_t third = 0;
+    std::uint64_t index = 0;     // of the row among those of its file that are sorted
+    std::uint32_t file = 0;      // rows that are equal in all of the above come in the order of the inputs
+    std::uint32_t size = 0;      // of the text
+    std::uint32_t offset = 0;    // of the text in its batch
+    std::uint32_t run : 29 = 0;  // of the trainer; an index into RunIndex
+    std::uint32_t section_bits : 2 = static_cast<std::uint32_t>(Section::step_rows);
+    std::uint32_t is_span : 1 = 0;
+
+    static constexpr std::uint32_t max_run = (1U << 29) - 1;
+
+    [[nodiscard]] Section section() const { return static_cast<Section>(section_bits); }
+
+    friend bool operator<(const RowEntry& a, const RowEntry& b) {
+        if (a.section_bits != b.section_bits) return a.section_bits < b.section_bits;
+        if (a.first != b.first) return a.first < b.first;
+        if (a.second != b.second) return a.second < b.second;
+        return std::tie(a.third, a.file, a.index) < std::tie(b.third, b.file, b.index);
+    }
+};
+static_assert(sizeof(RowEntry) == 48);
+
+/// Rows that one thread collects.
+class RowBatch {
+  public:
+    /// Reserves this many bytes for rows of the usual size.
+    void reserve(std::size_t bytes);
+    void add(RowEntry entry, std::string_view text) {
+        entry.size = static_cast<std::uint32_t>(text.size());
+        entry.offset = static_cast<std::uint32_t>(text_.size());
+        entries_.push_back(entry);
+        text_.append(text);
+    }
+    void sort() { std::sort(entries_.begin(), entries_.end()); }
+    /// Keeps the memory.
+    void clear();
+
+    [[nodiscard]] const std::vector<RowEntry>& entries() const { return entries_; }
+    [[nodiscard]] std::string_view text_of(const RowEntry& entry) const {
+        return std::string_view(text_).substr(entry.offset, entry.size);
+    }
+    [[nodiscard]] std::size_t used_bytes() const { return text_.size() + entries_.size() * sizeof(RowEntry); }
+    [[nodiscard]] std::size_t room_bytes() const { return text_.capacity() + entries_.capacity() * sizeof(RowEntry); }
+
+  private:
+    std::string text_;
+    std::vector<RowEntry> entries_;
+};
 
 using EmitRow = std::function<void(const RowEntry&, std::string_view text)>;
 
@@ -35,28 +91,23 @@ struct RowRun {
     RowEntry first;
     RowEntry last;
     std::size_t rows = 0;
-    const PlainFile* file = nullptr;  // has the texts, each at its entry's position; nullptr: batch or spill has them
-    RowBatch batch;                   // empty where there is a spill
-    std::shared_ptr<Spill> spill;     // has the run from here on:
+    RowBatch batch;                // empty where there is a spill
+    std::shared_ptr<Spill> spill;  // has the run from here on:
     std::uint64_t entries_begin = 0;
     std::uint64_t texts_begin = 0;
 
     /// The batch is sorted and not empty.
-    RowRun(RowBatch&& sorted, const PlainFile* plain_file);
-    /// Writes the sorted batch to disk, and clears it. Thread-safe.
-    RowRun(RowBatch& sorted, const PlainFile* plain_file, std::shared_ptr<Spill> to);
-    RowRun(const RowEntry& first_entry, std::shared_ptr<Spill> to) : first(first_entry), spill(std::move(to)) {}
-
-    /// Whether it is read piece by piece, which takes memory.
-    [[nodiscard]] bool needs_window() const { return spill != nullptr || file != nullptr; }
+    explicit RowRun(RowBatch&& sorted);
+    /// For rows that are written to the end of a spill.
+    explicit RowRun(std::shared_ptr<Spill> to);
 };
 
-/// Orders the runs by their first rows. Returns how many runs that need a window are read at the same time, at most,
-/// when all are merged.
+/// Orders the runs by their first rows. Returns how many runs of spills are read at the same time, at most, when all
+/// are merged.
 [[nodiscard]] std::size_t order_and_count_windows(std::vector<RowRun>& runs);
 
-/// Emits the rows of `count` runs, which are ordered by their first rows. A run that is not in memory takes about
-/// `window_bytes`, from its first row to its last. Throws ReadError.
+/// Emits the rows of `count` runs, which are ordered by their first rows. A run of a spill takes about `window_bytes`,
+/// from its first row to its last. Throws ReadError.
 void merge_runs(const RowRun* runs, std::size_t count, std::size_t window_bytes, const EmitRow& emit);
 
 /// The same, into one run.
@@ -77,25 +128,20 @@ class RowSorter {
 
     // These are thread-safe, and throw WriteError where they cannot write to disk.
 
-    /// A batch to copy rows into. It may contain rows already.
+    /// A batch to add rows to. It may contain rows already.
     [[nodiscard]] RowBatch take_batch();
-    /// An empty batch, for references to one file.
-    [[nodiscard]] RowBatch take_empty_batch();
-    /// Adds a full batch of copied rows; or, with `file`, a batch of references to that file.
-    void add(RowBatch&& batch, const PlainFile* file = nullptr);
-    /// Returns a batch of copied rows that is not full, for others to fill.
+    /// Adds a full batch.
+    void add(RowBatch&& batch);
+    /// Returns a batch that is not full, for others to fill.
     void give_back(RowBatch&& batch);
-    /// Keeps a file open, to read its texts again. nullptr: too many are open, so its rows must be copied.
-    [[nodiscard]] const PlainFile* keep_file(int descriptor, const std::string& path);
 
-    /// Emits all rows in order. Call once, after the last add(). Throws ReadError where a kept file was changed.
+    /// Emits all rows in order. Call once, after the last add(). Throws ReadError.
     void finish(const EmitRow& emit);
 
   private:
     [[nodiscard]] bool take_from(std::vector<RowBatch>& batches, RowBatch& batch);
-    void add_run(RowRun&& run);
     [[nodiscard]] bool take_room(std::size_t bytes);
-    [[nodiscard]] std::shared_ptr<Spill> spill();
+    [[nodiscard]] RowRun write_to_disk(const RowBatch& sorted);
     [[nodiscard]] std::size_t window_bytes(std::size_t windows) const;
     void merge_into_fewer();
 
@@ -103,38 +149,31 @@ class RowSorter {
     const std::size_t kept_limit_bytes_;
     const std::size_t windows_limit_bytes_;
     const std::string spill_directory_;
-    const std::size_t max_files_;
-    std::mutex mutex_;  // guards what follows
+    std::mutex mutex_;  // guards what follows, up to the next
     std::vector<RowRun> runs_;
     std::size_t kept_bytes_ = 0;
     std::vector<RowBatch> unfinished_;
     std::vector<RowBatch> spare_;  // empty ones
+    std::mutex spill_mutex_;       // guards what follows
     std::shared_ptr<Spill> spill_;
-    std::vector<std::unique_ptr<PlainFile>> files_;
 };
 
+/// The rows of one file on their way to the sorter.
 class RowCollector {
   public:
-    /// `index` is that of the file among the inputs.
-    RowCollector(RowSorter& sorter, std::string path, std::size_t index)
-        : sorter_(sorter), path_(std::move(path)), index_(static_cast<std::uint32_t>(index)) {}
+    /// `file`: its index among the inputs.
+    RowCollector(RowSorter& sorter, std::size_t file) : sorter_(sorter), file_(static_cast<std::uint32_t>(file)) {}
 
-    /// Where the rows that follow are.
-    void begin_block(const BlockLocation& location);
-    /// Sets the entry's file and position, and adds it. `text` is inside the block.
+    /// Sets the entry's file and index, and adds it.
     void add(RowEntry& entry, std::string_view text);
     /// Call it after the last row.
     void end();
 
   private:
-    [[nodiscard]] bool copies() const { return *file_ == nullptr; }
-
     RowSorter& sorter_;
-    const std::string path_;
-    const std::uint32_t index_;
-    BlockLocation block_;
-    std::optional<const PlainFile*> file_;  // nullptr: rows are copied; nothing before the first block
-    std::optional<RowBatch> batch_;         // nothing before the first row
+    const std::uint32_t file_;
+    std::uint64_t rows_ = 0;
+    std::optional<RowBatch> batch_;  // nothing before the first row
 };
 
 }  // namespace cep::tool

@@ -11,7 +11,6 @@
 #include <filesystem>
 
 #include "base/failure.hpp"
-#include "merge/plain_file.hpp"
 
 namespace cep::tool {
 
@@ -54,7 +53,16 @@ std::uint64_t SpillFile::append(std::string_view bytes) {
 }
 
 void SpillFile::read(std::uint64_t offset, char* out, std::size_t size) const {
-    read_at(descriptor_, "a temporary file in " + directory_, offset, out, size);
+    while (size > 0) {
+        const ssize_t count = ::pread(descriptor_, out, size, static_cast<off_t>(offset));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0)
+            throw ReadError("a temporary file in " + directory_ + ": " +
+                            (count < 0 ? std::strerror(errno) : "too short"));
+        out += count;
+        offset += static_cast<std::uint64_t>(count);
+        size -= static_cast<std::size_t>(count);
+    }
 }
 
 namespace {

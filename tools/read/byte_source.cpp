@@ -2,7 +2,6 @@
 #include "read/byte_source.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -54,11 +53,6 @@ class PlainSource : public ByteSource {
     }
     [[nodiscard]] const std::string& damage() const override { return no_damage_; }
     [[nodiscard]] std::uint64_t bytes_taken() const override { return bytes_taken_; }
-    // Standard input is excluded: its position need not be 0.
-    [[nodiscard]] int plain_file() const override {
-        struct stat info {};
-        return fd_ > STDIN_FILENO && ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) ? fd_ : -1;
-    }
 
   private:
     static int open_descriptor(const InputFile& file) {
@@ -241,7 +235,6 @@ void BlockReader::fill(Block& block, std::size_t room) {
         while (block.size < room && !ended_) {
             const std::size_t count = source_.read(block.bytes.data() + block.size, room - block.size);
             block.size += count;
-            bytes_read_ += count;
             ended_ = count == 0;
         }
     } catch (const ReadError& error) {
@@ -271,7 +264,6 @@ void BlockReader::skip_line(Block& block) {
 bool BlockReader::next(Block& block) {
     block.too_long = block.complete = false;
     block.size = 0;
-    block.position = bytes_read_ - rest_.size();
     // A long line needed much memory; short ones do not.
     if (block.bytes.size() > 8 * block_bytes_ + RowParser::padding_bytes) block.bytes = {};
     std::size_t room = std::min(std::max(block_bytes_, rest_.size()), line_limit_bytes_);

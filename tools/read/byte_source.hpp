@@ -27,8 +27,6 @@ class ByteSource {
     [[nodiscard]] virtual const std::string& damage() const = 0;
     /// Bytes taken from the file so far, before decompression.
     [[nodiscard]] virtual std::uint64_t bytes_taken() const = 0;
-    /// The descriptor of an uncompressed regular file; else -1.
-    [[nodiscard]] virtual int plain_file() const { return -1; }
 };
 
 /// Opens a file, or standard input for "-". Magic bytes, not names, select gzip and zstd.
@@ -39,7 +37,6 @@ class ByteSource {
 struct Block {
     std::vector<char> bytes;
     std::size_t size = 0;        // of the lines; NULs follow
-    std::uint64_t position = 0;  // in the source
     bool too_long = false;       // the block stands for one line that is longer than the limit, without its text
     bool complete = false;       // with too_long: a newline ended that line
 
@@ -69,7 +66,6 @@ class BlockReader {
     std::size_t block_bytes_;
     std::size_t line_limit_bytes_;
     std::string rest_;  // the begin of the next block's first line
-    std::uint64_t bytes_read_ = 0;
     std::string error_;
     bool ended_ = false;
 };

@@ -25,8 +25,7 @@ bool is_blank(std::string_view text) {
 
 }  // namespace
 
-void LineValidator::take_block(const Block& block, int descriptor) {
-    sink_.begin_block({block.bytes.data(), block.position, descriptor});
+void LineValidator::take_block(const Block& block) {
     if (block.too_long) return take_too_long_line(block.complete);
     const char* at = block.text().data();
     for (const char* const end = at + block.size; at < end && !gave_up_;) at = take_line_at(at, end);
@@ -133,7 +132,7 @@ void read_blocks(ByteSource& source, LineValidator& lines, Block& block, Progres
     try {
         while (!abandoned && !lines.gave_up() && blocks.next(block)) {
             progress.advance(source.bytes_taken() - std::exchange(report.bytes, source.bytes_taken()));
-            lines.take_block(block, source.plain_file());
+            lines.take_block(block);
         }
     } catch (const ReadError& error) {
         report.unreadable = error.what();

@@ -26,8 +26,7 @@ class LineValidator {
         report_.path = path;
     }
 
-    /// `descriptor`: of an uncompressed file; else -1.
-    void take_block(const Block& block, int descriptor);
+    void take_block(const Block& block);
     /// Takes a line without its newline. `complete`: it had one. RowParser::padding_bytes must be readable behind it.
     void take_line(std::string_view text, bool complete);
     void take_too_long_line(bool complete);

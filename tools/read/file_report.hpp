@@ -15,19 +15,10 @@ namespace cep::tool {
 
 struct FileReport;
 
-/// Where the bytes of rows are.
-struct BlockLocation {
-    const char* begin = nullptr;  // in memory
-    std::uint64_t position = 0;   // in the file, decompressed
-    int descriptor = -1;          // of an uncompressed file, which has the same bytes at `position`; else -1
-};
-
 /// Takes the rows of one file, in the file's order. Calls come from one thread at a time, but not always from the same.
 class RowSink {
   public:
     virtual ~RowSink() = default;
-    /// Where the rows that follow are.
-    virtual void begin_block(const BlockLocation&) {}
     /// `line` counts from 1. The row is valid during the call.
     virtual void take(const Row& row, std::uint64_t line) = 0;
     /// After the last row. Files may end at the same time, each in a thread of its own.

@@ -47,7 +47,6 @@ template <typename Sink>
 class NotingSink final : public RowSink {
   public:
     explicit NotingSink(std::unique_ptr<Sink> sink) : sink_(std::move(sink)) {}
-    void begin_block(const BlockLocation& location) override { sink_->begin_block(location); }
     void take(const Row& row, std::uint64_t line) override {
         notes_.take(row);
         sink_->Sink::take(row, line);
@@ -67,7 +66,6 @@ class RunSink final : public RowSink {
   public:
     RunSink(std::unique_ptr<Sink> sink, const RunSelection& selection, std::size_t file)
         : sink_(std::move(sink)), gate_(selection, file), has_all_(selection.has_all_of(file)) {}
-    void begin_block(const BlockLocation& location) override { sink_->begin_block(location); }
     void take(const Row& row, std::uint64_t line) override {
         if (has_all_ || gate_.admits(row)) return sink_->Sink::take(row, line);
         ++left_out_[static_cast<std::size_t>(row.type)];

@@ -54,7 +54,7 @@ void FileTrace::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
         std::uint32_t& last = facts_.last_attempts[{*row.rank, *row.step}];
         last = std::max(last, static_cast<std::uint32_t>(entry.run));
     }
-    if (row.type == RowType::open) open_positions_[line] = entry.position;
+    if (row.type == RowType::open) open_positions_[line] = entry.index;
 }
 
 void FileTrace::end() {

@@ -50,13 +50,8 @@ struct TraceFilter {
 /// Takes the rows of one file to the sorter, in the order of starts; of those, the longer one first.
 class FileTrace : public RowSink {
   public:
-    FileTrace(const TraceFilter& filter, const ClockShifts& clocks, RowSorter& sorter, const InputFile& file,
-              std::size_t index)
-        : filter_(filter),
-          clocks_(clocks),
-          collector_(sorter, file.path, index),
-          index_(static_cast<std::uint32_t>(index)) {}
-    void begin_block(const BlockLocation& location) override { collector_.begin_block(location); }
+    FileTrace(const TraceFilter& filter, const ClockShifts& clocks, RowSorter& sorter, std::size_t index)
+        : filter_(filter), clocks_(clocks), collector_(sorter, index), index_(static_cast<std::uint32_t>(index)) {}
     void take(const Row& row, std::uint64_t line) override;
     void end() override;
     [[nodiscard]] TraceFacts& facts() { return facts_; }

@@ -166,7 +166,7 @@ void TraceWriter::take(const RowEntry& entry, std::string_view text) {
     if (const auto last = facts_.last_attempts.find({*parsed->rank, parsed->step.value_or(0)});
         last != facts_.last_attempts.end() && entry.run < last->second)
         return;
-    if (parsed->type == RowType::open && !facts_.still_open.contains({entry.file, entry.position})) return;
+    if (parsed->type == RowType::open && !facts_.still_open.contains({entry.file, entry.index})) return;
     if (!parsed->start_ns || full_) {
         ++(parsed->start_ns ? counts_.over_limit : counts_.without_start);
         return;

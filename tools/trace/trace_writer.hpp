@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/output.hpp"
-#include "merge/row_batch.hpp"
 #include "read/row.hpp"
 #include "trace/trace_rows.hpp"
 

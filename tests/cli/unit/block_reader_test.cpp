@@ -18,7 +18,6 @@ std::vector<std::string> blocks_of(const std::string& text, std::size_t block_by
     for (Block block; reader.next(block);) {
         const std::string_view padding(block.bytes.data() + block.size, RowParser::padding_bytes);
         EXPECT_EQ(padding, std::string(RowParser::padding_bytes, '\0'));
-        EXPECT_EQ(text.substr(block.position, block.size), block.text());
         blocks.emplace_back(block.too_long ? (block.complete ? "too long" : "too long|") : std::string(block.text()));
     }
     return blocks;

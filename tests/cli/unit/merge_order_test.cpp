@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <random>
 #include <string>
 #include <tuple>
@@ -77,21 +76,12 @@ class RowMaker {
 };
 
 /// Gives the rows of one file to a sorter as reading it does.
-void add_file(RowSorter& sorter, RunIndex& runs, const MergeOptions& options, const Rows& rows, int number,
-              std::FILE* file) {
-    for (const KeyedRow& row : rows) std::fputs((row.text + "\n").c_str(), file);
-    std::fflush(file);
-    const InputFile input{"file " + std::to_string(number), 0, std::nullopt};
-    FileMerge merge(options, sorter, runs, input, static_cast<std::size_t>(number));
-    std::uint64_t position = 0;
-    // Every other file is read again; the rows of the rest are copied.
-    const int descriptor = number % 2 == 0 ? ::fileno(file) : -1;
+void add_file(RowSorter& sorter, RunIndex& runs, const MergeOptions& options, const Rows& rows, int number) {
+    FileMerge merge(options, sorter, runs, static_cast<std::size_t>(number));
     for (const KeyedRow& row : rows) {
         const ParsedRow parsed(row.text);
         ASSERT_NE(parsed.get(), nullptr) << row.text << ": " << parsed.why();
-        merge.begin_block({parsed->text.data(), position, descriptor});
         merge.take(*parsed, 0);
-        position += row.text.size() + 1;
     }
     merge.end();
 }
@@ -110,13 +100,11 @@ TEST_P(MergeOrder, IsThatOfAPlainSort) {
     RowSorter sorter(sizes.memory_bytes, testing::TempDir());
     RunIndex runs;
     const MergeOptions options;
-    std::vector<std::unique_ptr<std::FILE, int (*)(std::FILE*)>> files;
     Rows all;
     for (int file = 0; file < sizes.files; ++file) {
         Rows rows;
         for (int line = 0; line < sizes.rows; ++line) rows.push_back(maker.make(file, line));
-        files.emplace_back(std::tmpfile(), &std::fclose);
-        add_file(sorter, runs, options, rows, file, files.back().get());
+        add_file(sorter, runs, options, rows, file);
         all.insert(all.end(), rows.begin(), rows.end());
     }
     std::sort(all.begin(), all.end(), [](const KeyedRow& a, const KeyedRow& b) { return a.key < b.key; });
