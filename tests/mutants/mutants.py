@@ -7,10 +7,10 @@
     python3 tests/mutants/mutants.py --work DIR              keep copy and build in DIR: the next run starts faster
     python3 tests/mutants/mutants.py --check                 only look whether each mutant still fits the source
 
-A list is a file *.toml beside this script. It names the options of `meson setup` for its build, and its mutants. Each
-mutant names a file, a piece of its code that is there exactly once, what replaces it, and the tests (names of `meson
-test`) that must notice: one of them has to fail. A mutant that lives needs a test. A mutant whose code is gone needs a
-new text, and the script refuses to run until it has one.
+A list is a file *.toml beside this script. It names the options of `meson setup` for its build, and for each file of the
+source the tests (names of `meson test`) of which one has to fail, and the mutants: a name, a piece of the code that is there
+exactly once, and what replaces it. A mutant that lives needs a test. A mutant whose code is gone needs a new text, and the
+script refuses to run until it has one.
 
 Exit status: 0 each mutant was noticed; 1 one lived, or could not be tried; 2 a list does not fit the source.
 """
@@ -75,8 +75,14 @@ def read_list(path):
     with open(path, "rb") as file:
         content = tomllib.load(file)
     try:
-        mutants = [Mutant(list=path.stem, **{**entry, "tests": tuple(entry["tests"])}) for entry in content["mutant"]]
-        return content["setup"], mutants
+        setup = content.pop("setup")
+        mutants = [
+            Mutant(path.stem, name, file, *texts, tests)
+            for file, groups in content.items()
+            for tests, group in ((tuple(group.pop("tests")), group) for group in groups)
+            for name, texts in group.items()
+        ]
+        return setup, mutants
     except (KeyError, TypeError) as error:
         raise Refused(f"{path.name}: {error}") from error
 
