@@ -75,7 +75,6 @@ TEST_P(UnsafeCallTest, TheModesProhibitQueriesAndSynchronisation) {
     CUevent done = completed_event(other);
     expect([&] { return driver().event_query(done); }, situation().prohibited());
     expect([&] { return driver().event_synchronize(done); }, situation().prohibited());
-    expect([&] { return driver().stream_query(other); }, situation().prohibited());
     expect([&] { return driver().stream_synchronize(other); }, situation().prohibited());
 }
 

@@ -42,7 +42,7 @@ CUresult launch(CUstream stream, double duration_ns, bool gate) {
         if (into.capture)
             capture_kernel(into, duration_ns);
         else
-            submit(instance, into, duration_ns * into.slowdown, nullptr, gate);
+            submit(instance, into, duration_ns, nullptr, gate);
         return result::success;
     });
 }
@@ -87,17 +87,6 @@ void fake_cuda_open_gates(void) {
     });
 }
 
-int32_t fake_cuda_slow_stream(void* stream, double factor) {
-    return locked([&](Model& instance) {
-        try {
-            find_stream(instance, static_cast<CUstream>(stream)).slowdown = factor;
-            return result::success;
-        } catch (const DriverError& error) {
-            return error.code;
-        }
-    });
-}
-
 void fake_cuda_set_clock(int64_t offset_ns, double drift_ppm) {
     locked([&](Model& instance) { instance.objects.timeline.clock.set(monotonic_ns(), offset_ns, drift_ppm); });
 }
@@ -126,14 +115,6 @@ uint64_t fake_cuda_synchronizing_call_count(void) {
     return synchronizing_calls();
 }
 
-int32_t fake_cuda_calling_threads(int32_t* thread_ids, int32_t capacity) {
-    const std::vector<std::int32_t> ids = calling_threads();
-    const auto count =
-        static_cast<std::ptrdiff_t>(std::min(ids.size(), static_cast<std::size_t>(std::max(capacity, 0))));
-    std::copy(ids.begin(), ids.begin() + count, thread_ids);
-    return static_cast<int32_t>(ids.size());
-}
-
 void fake_cuda_reset_counts(void) {
     reset_counts();
 }
@@ -160,12 +141,7 @@ int32_t fake_cuda_inject(const char* text) {
     const std::optional<std::vector<Rule>> rules = parse_rules(text);
     if (!rules) return -1;
     locked([&](Model& instance) {
-        for (const Rule& rule : *rules) {
-            instance.objects.rules.push_back(rule);
-            if (rule.fault == Fault::hang) instance.objects.timeline.stop_at_operation(rule.first);
-            // Streams are counted from now on, too.
-            if (rule.fault == Fault::slow) instance.objects.rules.back().first += instance.objects.streams_created;
-        }
+        instance.objects.rules.insert(instance.objects.rules.end(), rules->begin(), rules->end());
     });
     return 0;
 }
@@ -173,7 +149,6 @@ int32_t fake_cuda_inject(const char* text) {
 void fake_cuda_clear_faults(void) {
     locked([](Model& instance) {
         instance.objects.rules.clear();
-        instance.objects.timeline.cancel_stop();
         release_waiting(instance);
     });
 }

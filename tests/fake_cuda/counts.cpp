@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -66,27 +65,8 @@ std::uint64_t synchronizing_calls() {
     return sum;
 }
 
-std::vector<std::int32_t> calling_threads() {
-    std::vector<std::int32_t> ids;
-    visit_counts([&](std::int32_t caller, std::size_t, const std::atomic<std::uint64_t>& calls) {
-        const bool known = std::find(ids.begin(), ids.end(), caller) != ids.end();
-        if (!known && calls.load(std::memory_order_relaxed) != 0) ids.push_back(caller);
-    });
-    return ids;
-}
-
 void reset_counts() {
     visit_counts([](std::int32_t, std::size_t, std::atomic<std::uint64_t>& calls) { calls = 0; });
-}
-
-void print_counts(std::FILE* file) {
-    visit_counts([&](std::int32_t caller, std::size_t index, const std::atomic<std::uint64_t>& calls) {
-        const std::uint64_t count = calls.load(std::memory_order_relaxed);
-        if (count == 0) return;
-        const std::string_view name = function_traits[index].name;
-        std::fprintf(file, "calls %d %.*s %llu\n", caller, static_cast<int>(name.size()), name.data(),
-                     static_cast<unsigned long long>(count));
-    });
 }
 
 }  // namespace fake_cuda

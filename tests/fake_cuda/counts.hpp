@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <vector>
 
@@ -21,12 +20,6 @@ void count_call(Function function);
 
 [[nodiscard]] std::uint64_t synchronizing_calls();
 
-/// The kernel ids of the threads that made a call, each once.
-[[nodiscard]] std::vector<std::int32_t> calling_threads();
-
 void reset_counts();
-
-/// A line "calls THREAD_ID FUNCTION COUNT" for each thread and function that was called.
-void print_counts(std::FILE* file);
 
 }  // namespace fake_cuda

@@ -31,7 +31,6 @@ using CUfunction = struct OpaqueFunction*;
     X(stream_create_plain, cuStreamCreate, cuStreamCreate, cuStreamCreate, required,                                   \
       (CUstream* stream, unsigned int flags))                                                                          \
     X(stream_synchronize, cuStreamSynchronize, cuStreamSynchronize, cuStreamSynchronize, required, (CUstream stream))  \
-    X(stream_query, cuStreamQuery, cuStreamQuery, cuStreamQuery, required, (CUstream stream))                          \
     X(stream_wait_event, cuStreamWaitEvent, cuStreamWaitEvent, cuStreamWaitEvent, required,                            \
       (CUstream stream, CUevent event, unsigned int flags))                                                            \
     X(event_synchronize, cuEventSynchronize, cuEventSynchronize, cuEventSynchronize, required, (CUevent event))        \
@@ -44,13 +43,9 @@ using CUfunction = struct OpaqueFunction*;
     X(graph_launch, cuGraphLaunch, cuGraphLaunch, cuGraphLaunch, required, (CUgraphExec exec, CUstream stream))        \
     X(graph_exec_destroy, cuGraphExecDestroy, cuGraphExecDestroy, cuGraphExecDestroy, required, (CUgraphExec exec))    \
     X(graph_destroy, cuGraphDestroy, cuGraphDestroy, cuGraphDestroy, required, (CUgraph graph))                        \
-    X(device_get_pci_bus_id, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, optional,                  \
-      (char* id, int capacity, CUdevice device))                                                                       \
     X(stream_get_id, cuStreamGetId, cuStreamGetId, cuStreamGetId, optional, (CUstream stream, unsigned long long* id)) \
     X(mem_get_info, cuMemGetInfo, cuMemGetInfo_v2, cuMemGetInfo_v2, optional,                                          \
       (std::size_t* free_bytes, std::size_t* total_bytes))                                                             \
-    X(get_error_string, cuGetErrorString, cuGetErrorString, cuGetErrorString, optional,                                \
-      (CUresult code, const char** text))\
     X(module_load_data, cuModuleLoadData, cuModuleLoadData, cuModuleLoadData, optional,                                \
       (CUmodule* module, const void* image))                                                                           \
     X(module_get_function, cuModuleGetFunction, cuModuleGetFunction, cuModuleGetFunction, optional,                    \

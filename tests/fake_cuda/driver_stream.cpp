@@ -11,11 +11,7 @@ CUresult create_stream(Function function, CUstream* out, unsigned int flags) {
         require(out);
         if (flags > stream_flags::non_blocking) return result::invalid_value;
         Context& context = healthy_context(instance, current_context(instance).handle);
-        Stream& stream = add_stream(instance, context, flags == stream_flags::normal);
-        ++instance.objects.streams_created;
-        for (const Rule& rule : instance.objects.rules)
-            if (rule.fault == Fault::slow && rule.first == instance.objects.streams_created)
-                stream.slowdown = rule.factor;
+        const Stream& stream = add_stream(instance, context, flags == stream_flags::normal);
         *out = reinterpret_cast<CUstream>(stream.handle);
         return result::success;
     });
@@ -90,15 +86,6 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
         check_implicit_capture(instance, found);
         *context = reinterpret_cast<CUcontext>(found.context);
         return result::success;
-    });
-}
-
-CUresult cuStreamQuery(CUstream stream) {
-    return call(Function::cuStreamQuery, [&](Model& instance, Lock&) {
-        const Stream& queried = find_stream(instance, stream);
-        check_usable(instance, queried);
-        const bool complete = !queried.tail || instance.objects.timeline.complete(*queried.tail);
-        return complete ? result::success : result::not_ready;
     });
 }
 
@@ -195,7 +182,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
         if (launched.capture)
             capture_kernel(launched, graph.duration_ns);
         else
-            submit(instance, launched, graph.duration_ns * launched.slowdown);
+            submit(instance, launched, graph.duration_ns);
         return result::success;
     });
 }

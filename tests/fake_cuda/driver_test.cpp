@@ -148,7 +148,7 @@ TEST_F(DriverTest, DefaultStreamsHaveDistinctIds) {
 TEST_F(DriverTest, ContextAndDeviceDescribeThemselves) {
     CUcontext current = nullptr, of_stream = nullptr;
     CUdevice device = -1;
-    char name[64] = "", bus[32] = "";
+    char name[64] = "";
     CUuuid uuid{};
     std::size_t free_bytes = 0, total_bytes = 0;
     int version = 0;
@@ -159,22 +159,17 @@ TEST_F(DriverTest, ContextAndDeviceDescribeThemselves) {
     EXPECT_EQ(driver().ctx_get_device(&device), result::success);
     EXPECT_EQ(driver().device_get_name(name, sizeof name, device), result::success);
     EXPECT_EQ(driver().device_get_uuid(&uuid, device), result::success);
-    EXPECT_EQ(driver().device_get_pci_bus_id(bus, sizeof bus, device), result::success);
     EXPECT_EQ(driver().mem_get_info(&free_bytes, &total_bytes), result::success);
     EXPECT_EQ(driver().driver_get_version(&version), result::success);
     EXPECT_STRNE(name, "");
-    EXPECT_STRNE(bus, "");
     EXPECT_LT(free_bytes, total_bytes);
     EXPECT_GE(version, 11000);
 }
 
-TEST_F(DriverTest, CodesHaveNamesAndTexts) {
+TEST_F(DriverTest, CodesHaveNames) {
     const char* name = nullptr;
-    const char* text = nullptr;
     EXPECT_EQ(driver().get_error_name(result::not_ready, &name), result::success);
     EXPECT_STREQ(name, "CUDA_ERROR_NOT_READY");
-    EXPECT_EQ(driver().get_error_string(result::not_ready, &text), result::success);
-    EXPECT_STREQ(text, "device not ready");
     EXPECT_EQ(driver().get_error_name(123456, &name), result::invalid_value);
     EXPECT_EQ(name, nullptr);
 }

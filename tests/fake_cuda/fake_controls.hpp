@@ -14,13 +14,11 @@ namespace fake_cuda {
     X(enqueue_work)              \
     X(enqueue_gate)              \
     X(open_gates)                \
-    X(slow_stream)               \
     X(set_clock)                 \
     X(event_times_ns)            \
     X(call_count)                \
     X(thread_call_count)         \
     X(synchronizing_call_count)  \
-    X(calling_threads)           \
     X(reset_counts)              \
     X(live_count)                \
     X(misuse_count)              \

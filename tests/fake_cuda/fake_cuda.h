@@ -15,14 +15,6 @@
  *
  * The fake never reuses a handle, so it detects every use of a destroyed one and counts it as misuse.
  *
- * Environment, read at the first call into the driver:
- *   FAKE_CUDA_DEVICES=N       number of GPUs, default 2; 0: cuInit fails with "no device"
- *   FAKE_CUDA_FAULTS=RULES    as for fake_cuda_inject(); a rule that does not parse ends the process
- *   FAKE_CUDA_OFFSET_NS=N     the GPU's clock minus CLOCK_MONOTONIC at the start, default 0
- *   FAKE_CUDA_DRIFT_PPM=X     how much faster the GPU's clock runs than the host's, default 0
- *   FAKE_CUDA_REPORT=FILE     a report written when the process exits: lines "calls THREAD_ID FUNCTION COUNT",
- *                             "live KIND COUNT", "misuse COUNT", "invalidated_captures COUNT"
- *
  * All functions are thread-safe unless their comment says otherwise. A test looks them up with dlsym().
  */
 #ifndef FAKE_CUDA_H
@@ -41,8 +33,8 @@ extern "C" {
 #endif
 
 /**
- * Resets the driver to the state of a new process: no cuInit, contexts, faults, offset, drift or counts. Does not read
- * the environment again. Releases blocked calls. Do not call it while another thread is inside the driver.
+ * Resets the driver to the state of a new process: no cuInit, contexts, faults, offset, drift or counts.
+ * Releases blocked calls. Do not call it while another thread is inside the driver.
  */
 FAKE_CUDA_API void fake_cuda_reset(void);
 
@@ -56,9 +48,6 @@ FAKE_CUDA_API int32_t fake_cuda_enqueue_gate(void* stream);
 
 /** Ends, now, every kernel that fake_cuda_enqueue_gate() launched so far. */
 FAKE_CUDA_API void fake_cuda_open_gates(void);
-
-/** Kernels launched into this stream from now on run `factor` times as long. Returns a CUresult. */
-FAKE_CUDA_API int32_t fake_cuda_slow_stream(void* stream, double factor);
 
 /**
  * Sets the GPU's clock: its offset from CLOCK_MONOTONIC now, and its drift from now on. Times of operations submitted
@@ -87,9 +76,6 @@ FAKE_CUDA_API uint64_t fake_cuda_thread_call_count(int32_t thread_id, const char
  * cuStreamWaitEvent. */
 FAKE_CUDA_API uint64_t fake_cuda_synchronizing_call_count(void);
 
-/** The kernel ids of the threads that called the driver. Fills at most `capacity`, returns how many there are. */
-FAKE_CUDA_API int32_t fake_cuda_calling_threads(int32_t* thread_ids, int32_t capacity);
-
 FAKE_CUDA_API void fake_cuda_reset_counts(void);
 
 /** Objects created and not destroyed: "events", "streams" (without the default ones), "contexts", "graphs". Else -1. */
@@ -115,9 +101,6 @@ FAKE_CUDA_API uint64_t fake_cuda_invalidated_capture_count(void);
  *          | [ FUNCTION ":" ] "sticky=" CODE [ "@" N ]   the N-th call (of the function; of any that can report an
  *                                                    earlier error) loses the caller's current context: it and all
  *                                                    later ones in that context return CODE
- *          | "hang" [ "@" N ]                        the GPU stops when the N-th operation is submitted: it and what
- *                                                    is not complete by then never will be
- *          | "slow=" FACTOR "@" N                    the N-th stream created runs its kernels FACTOR times as long
  *   WHEN   = N | N ".." M | N ".."                   the N-th; the N-th to the M-th; from the N-th on; default: all
  *   CODE   = a CUresult in decimal; FUNCTION as in fake_cuda_call_count(); N, M ≥ 1; N without "@" is 1
  *

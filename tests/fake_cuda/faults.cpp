@@ -30,7 +30,7 @@ bool parse_when(std::string_view when, Rule& rule) {
     return rule.first <= rule.last;
 }
 
-/// The number of one call, operation or stream.
+/// The number of one call.
 bool parse_ordinal(std::optional<std::string_view> when, Rule& rule) {
     return !when || (parse_number(*when, rule.first) && rule.first != 0);
 }
@@ -44,17 +44,8 @@ bool parse_fault(std::string_view text, Rule& rule) {
         if (rule.fault == Fault::sticky) return parse_ordinal(when, rule);
         return rule.function && (!when || parse_when(*when, rule));
     }
-    if (text == "block") {
-        rule.fault = Fault::block;
-        return rule.function && !value && (!when || parse_when(*when, rule));
-    }
-    if (text == "hang") {
-        rule.fault = Fault::hang;
-        return !rule.function && !value && parse_ordinal(when, rule);
-    }
-    rule.fault = Fault::slow;
-    return text == "slow" && !rule.function && value && parse_number(*value, rule.factor) && rule.factor > 0 && when &&
-           parse_ordinal(when, rule);
+    rule.fault = Fault::block;
+    return text == "block" && rule.function && !value && (!when || parse_when(*when, rule));
 }
 
 bool parse_rule(std::string_view text, Rule& rule) {

@@ -13,14 +13,13 @@
 
 namespace fake_cuda {
 
-enum class Fault : std::uint8_t { fail, block, sticky, hang, slow };
+enum class Fault : std::uint8_t { fail, block, sticky };
 
 struct Rule {
     Fault fault = Fault::fail;
     /// None: any function that can report an earlier error.
     std::optional<Function> function;
     std::int32_t code = 0;
-    double factor = 1;
     std::uint64_t first = 1;
     std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t calls = 0;

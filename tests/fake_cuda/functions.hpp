@@ -16,12 +16,10 @@ namespace fake_cuda {
     X(cuInit, false, false, false)                           \
     X(cuDriverGetVersion, false, false, false)               \
     X(cuGetErrorName, false, false, false)                   \
-    X(cuGetErrorString, false, false, false)                 \
     X(cuDeviceGet, true, false, false)                       \
     X(cuDeviceGetCount, true, false, false)                  \
     X(cuDeviceGetName, true, false, false)                   \
     X(cuDeviceGetUuid, true, false, false)                   \
-    X(cuDeviceGetPCIBusId, true, false, false)               \
     X(cuDevicePrimaryCtxRetain, true, false, false)          \
     X(cuDevicePrimaryCtxRelease, true, false, false)         \
     X(cuDevicePrimaryCtxGetState, true, false, false)        \
@@ -40,7 +38,6 @@ namespace fake_cuda {
     X(cuStreamDestroy, true, false, true)                    \
     X(cuStreamGetId, true, false, true)                      \
     X(cuStreamGetCtx, true, false, true)                     \
-    X(cuStreamQuery, true, false, true)                      \
     X(cuStreamSynchronize, true, true, true)                 \
     X(cuStreamWaitEvent, true, true, true)                   \
     X(cuStreamIsCapturing, true, false, true)                \

@@ -3,57 +3,11 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 namespace fake_cuda {
 namespace {
-
-/// A destructor of the library, not an atexit handler: the code under test may call the driver in such a handler.
-[[gnu::destructor]] void write_report() {
-    const char* path = std::getenv("FAKE_CUDA_REPORT");
-    if (path == nullptr) return;
-    std::FILE* file = std::fopen(path, "w");
-    if (file == nullptr) return;
-    print_counts(file);
-    Model& instance = model();
-    const Lock lock(instance.mutex);
-    const Objects& objects = instance.objects;
-    const auto streams = std::count_if(objects.streams.begin(), objects.streams.end(),
-                                       [](const auto& entry) { return !entry.second.is_default; });
-    std::fprintf(file, "live events %zu\nlive streams %zu\n", objects.events.size(), static_cast<std::size_t>(streams));
-    std::fprintf(file, "live contexts %zu\nlive graphs %zu\n", objects.contexts.size(), objects.graphs.size());
-    std::fprintf(file, "misuse %llu\n", static_cast<unsigned long long>(objects.misuses));
-    std::fprintf(file, "invalidated_captures %llu\n", static_cast<unsigned long long>(objects.invalidated_captures));
-    std::fclose(file);
-}
-
-void read_environment(Model& instance) {
-    if (const char* count = std::getenv("FAKE_CUDA_DEVICES")) instance.device_count = std::atoi(count);
-    const char* offset_ns = std::getenv("FAKE_CUDA_OFFSET_NS");
-    const char* drift_ppm = std::getenv("FAKE_CUDA_DRIFT_PPM");
-    instance.objects.timeline.clock.set(monotonic_ns(), offset_ns != nullptr ? std::atoll(offset_ns) : 0,
-                                        drift_ppm != nullptr ? std::atof(drift_ppm) : 0);
-    const char* faults = std::getenv("FAKE_CUDA_FAULTS");
-    if (faults == nullptr || *faults == '\0') return;
-    std::optional<std::vector<Rule>> rules = parse_rules(faults);
-    if (!rules) {
-        std::fprintf(stderr, "fake CUDA driver: FAKE_CUDA_FAULTS does not parse: %s\n", faults);
-        std::abort();  // a test must not pass if its fault is not injected
-    }
-    instance.objects.rules = std::move(*rules);
-    for (const Rule& rule : instance.objects.rules)
-        if (rule.fault == Fault::hang) instance.objects.timeline.stop_at_operation(rule.first);
-}
-
-Model* make_model() {
-    auto* instance = new Model;
-    read_environment(*instance);
-    return instance;
-}
 
 void lose_contexts(Model& instance, CUresult code) {
     const ThreadState& thread = this_thread(instance);
@@ -86,7 +40,7 @@ CUresult apply_rules(Model& instance, Lock& lock, Function function) {
 }  // namespace
 
 Model& model() {
-    static Model* const instance = make_model();
+    static Model* const instance = new Model;
     return *instance;
 }
 

@@ -60,7 +60,6 @@ struct Stream {
     bool blocking = true;
     bool is_default = false;  // legacy or per-thread
     bool is_legacy = false;
-    double slowdown = 1;
     OperationPtr tail;
     std::shared_ptr<Capture> capture;
 };
@@ -103,7 +102,6 @@ struct Objects {
     };
     std::map<CUdevice, Primary> primaries;
     std::vector<Rule> rules;
-    std::uint64_t streams_created = 0;
     std::uint64_t misuses = 0;
     std::string last_misuse;
     std::uint64_t invalidated_captures = 0;
@@ -121,7 +119,7 @@ struct ThreadState {
 struct Model {
     std::mutex mutex;
     std::condition_variable changed;  // released, stopped, reset, or a gate opened
-    int device_count = 2;
+    static constexpr int device_count = 2;
     std::uint64_t epoch = 1;  // of the last reset
     std::uint64_t releases = 0;
     int waiting_threads = 0;
@@ -134,7 +132,7 @@ struct Model {
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// The model of the process. The first call reads the environment. Never destroyed.
+/// The model of the process. Never destroyed.
 Model& model();
 ThreadState& this_thread(const Model& model);
 

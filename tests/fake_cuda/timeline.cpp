@@ -40,7 +40,6 @@ std::int64_t DeviceClock::host_duration_ns(double gpu_duration_ns) const {
 OperationPtr Timeline::submit(std::span<const OperationPtr> after, double gpu_duration_ns, bool gate) {
     auto operation = std::make_shared<Operation>();
     const std::int64_t now_ns = monotonic_ns();
-    if (++submitted_ == stop_at_) stopped_ns_ = std::min(stopped_ns_, now_ns);
     operation->earliest_ns = stopped() ? now_ns + 1 : now_ns;
     operation->duration_ns = clock.host_duration_ns(gpu_duration_ns);
     operation->gate_closed = gate;

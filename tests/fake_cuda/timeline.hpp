@@ -55,9 +55,6 @@ class Timeline {
 
     /// Stops the GPU: operations that are not complete now never will be.
     void stop();
-    /// Calls stop() when the n-th operation from now on is submitted.
-    void stop_at_operation(std::uint64_t n) { stop_at_ = submitted_ + n; }
-    void cancel_stop() { stop_at_ = 0; }
     [[nodiscard]] bool stopped() const { return stopped_ns_ != never_ns; }
 
     [[nodiscard]] bool complete(const Operation& operation) const;
@@ -72,8 +69,6 @@ class Timeline {
     std::vector<OperationPtr>
         unsettled_;  // in the order of submission, so that one pass settles all that can be settled
     std::int64_t stopped_ns_ = never_ns;
-    std::uint64_t submitted_ = 0;
-    std::uint64_t stop_at_ = 0;
 };
 
 /// The result of cuEventElapsedTime: a float of milliseconds between two ticks of the GPU's clock.

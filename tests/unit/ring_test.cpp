@@ -46,27 +46,6 @@ TEST(Ring, CountsAllPushedItems) {
     EXPECT_EQ(ring.size(), 1U);
 }
 
-TEST(Ring, PassesEverythingInOrderBetweenTwoThreads) {
-    constexpr int count = 200000;
-    cep::Ring<int> ring(64);
-    std::thread producer([&] {
-        for (int i = 0; i < count;)
-            if (ring.push(i))
-                ++i;
-            else
-                std::this_thread::yield();
-    });
-    for (int expected = 0; expected < count;) {
-        int item = -1;
-        if (!ring.pop(item)) {
-            std::this_thread::yield();
-            continue;
-        }
-        ASSERT_EQ(item, expected++);
-    }
-    producer.join();
-}
-
 TEST(ByteRing, ReturnsTextsAcrossItsEnd) {
     cep::ByteRing ring;
     std::string out;
@@ -96,36 +75,6 @@ TEST(ByteRing, HoldsItsCapacity) {
     std::string out;
     EXPECT_TRUE(ring.pop(8, out));
     EXPECT_EQ(out, "12345678");
-}
-
-TEST(ByteRing, PassesTheTextsOfARingBetweenTwoThreads) {
-    constexpr int count = 20000;
-    cep::Ring<std::size_t> sizes(64);
-    cep::ByteRing texts(256);
-    std::thread producer([&] {
-        for (int i = 0; i < count;) {
-            const std::string text = std::to_string(i);
-            if (!sizes.has_room() || !texts.push(text)) {
-                std::this_thread::yield();
-                continue;
-            }
-            ++i;
-            (void)sizes.push(text.size());
-        }
-    });
-    int wrong = 0;
-    for (int expected = 0; expected < count;) {
-        std::size_t size = 0;
-        if (!sizes.pop(size)) {
-            std::this_thread::yield();
-            continue;
-        }
-        std::string text;
-        texts.pop(size, text);
-        wrong += text != std::to_string(expected++);
-    }
-    producer.join();
-    EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

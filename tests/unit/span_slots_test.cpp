@@ -238,63 +238,6 @@ TEST(SpanMeta, OfAnEarlierSpanIsNotTheNextOnes) {
     EXPECT_FALSE(has_meta);
 }
 
-// The owner ends every other span itself and hands the rest to another thread. A third thread reads all open spans.
-TEST(SpanSlots, KeepEachSpansFactsTogetherWhileOtherThreadsEndThem) {
-    constexpr std::int64_t spans = 20000;
-    MetaBudget budget;
-    SpanSlots slots(budget);
-    cep::Ring<Begun> handed(64);
-    std::atomic<bool> done{false};
-    int mixed = 0;
-    std::int64_t ended = 0;
-    std::thread ender([&] {
-        while (ended < spans / 2) {
-            Begun span{};
-            if (!handed.pop(span)) {
-                std::this_thread::yield();
-                continue;
-            }
-            ended += SpanSlots::take(slots.at(span.index), span.generation);
-            slots.release(span.index);
-        }
-    });
-    std::thread onlooker([&] {
-        while (!done.load())
-            slots.visit_open([&](const cep::OpenSpan& span) { mixed += span.step != span.begin_host_ns; });
-    });
-    for (std::int64_t i = 0; i < spans; ++i) {
-        const std::size_t index = claim(slots);
-        SpanSlot& slot = slots.at(index);
-        slot.step.store(i, std::memory_order_release);
-        slot.begin_host_ns.store(i, std::memory_order_release);
-        EXPECT_TRUE(slots.set_meta(slot, std::string(static_cast<std::size_t>(i % 2000), 'x')));
-        const std::uint32_t generation = slots.publish(index);
-        if (i % 2 == 0) {
-            EXPECT_TRUE(SpanSlots::take(slot, generation));
-            slots.keep(index);
-        } else {
-            while (!handed.push({static_cast<std::uint16_t>(index), generation})) std::this_thread::yield();
-        }
-    }
-    ender.join();
-    done.store(true);
-    onlooker.join();
-    EXPECT_EQ(mixed, 0);
-    EXPECT_EQ(ended, spans / 2);
-}
-
-TEST(MetaBudget, IsWholeAgainAfterThreadsHaveSharedIt) {
-    MetaBudget budget(10);
-    std::vector<std::thread> threads;
-    for (std::size_t t = 1; t <= 4; ++t)
-        threads.emplace_back([&budget, t] {
-            for (int i = 0; i < 20000; ++i)
-                if (budget.take(t)) budget.give(t);
-        });
-    for (auto& thread : threads) thread.join();
-    EXPECT_EQ(budget.left(), 10U);
-}
-
 TEST(SpanSlots, TakeLittleMemoryForAThreadWithFewOpenSpans) {
     constexpr std::size_t first_block_bytes = 8 * sizeof(SpanSlot);
     constexpr std::size_t first_stack_bytes = 16 * sizeof(SpanStack::Entry);
