@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a trainer hangs where a host function on the stream (cuLaunchHostFunc) needs the interpreter's lock while the
-GPU's queue is full; and what it costs to give the lock up for each record.
+GPU's queue is full.
 
-    python3 tests/gpu/gil_deadlock.py [--cost]
+    python3 tests/gpu/gil_deadlock.py
 
 A stream sleeps, then runs a host function of Python's; behind it regions are recorded until the queue is full and the
-record blocks. Each way to record runs in a process of its own, with a time limit. With --cost, bursts of regions that
-the queue takes without delay are timed, with the lock kept and given up in turns, alone and beside a thread of Python's
-that computes.
+record blocks. Each way to record runs in a process of its own, with a time limit.
 
-Takes two minutes where two ways hang, and --cost one minute more. Ends with status 1 if the way that is shipped hangs,
+Takes two minutes where two ways hang. Ends with status 1 if the way that is shipped hangs,
 77 where there is nothing to run on. --fake LIBRARY runs everything on the fake driver, for those who change this.
 """
 
 import argparse
-import contextlib
 import ctypes
 import json
-import math
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,17 +31,14 @@ TORCH = "torch.cuda.Event.record"
 SKIPPED_STATUS = 77
 REGIONS = 2000  # the queue takes a few hundred events
 BURST = 64  # regions that it takes without delay
-WARM_UP_ROUNDS = 3
 SLEEP_CYCLES = 4_000_000_000  # of the GPU's clock: about 2 s
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cost", action="store_true", help="also time both ways")
-    parser.add_argument("--rounds", type=int, default=40, help="of the measurement of cost")
     parser.add_argument("--limit", type=float, default=60, help="seconds until a process counts as hanging")
     parser.add_argument("--fake", metavar="LIBRARY", help="the fake driver's libcuda.so.1")
-    parser.add_argument("--child", choices=(HELD, SHIPPED, TORCH, "cost"), help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=(HELD, SHIPPED, TORCH), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -182,18 +174,17 @@ def hang_or_not(gpu, way):
 
 def run_child(options, child):
     """What a process of its own printed; None if it had to be ended."""
-    command = [sys.executable, __file__, "--child", child, "--rounds", str(options.rounds)]
+    command = [sys.executable, __file__, "--child", child]
     if options.fake:
         command += ["--fake", options.fake]
-    limit_s = options.limit if child != "cost" else None
     try:
-        process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit_s)
+        process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=options.limit)
     except subprocess.TimeoutExpired:
         return None
     if process.returncode != 0:
         sys.stderr.write(process.stderr)
         return {"failed": process.returncode}
-    return json.loads(process.stdout.splitlines()[-1]) if child != "cost" else process.stdout
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def outcome(options, result):
@@ -209,82 +200,6 @@ def outcome(options, result):
     )
 
 
-class Computing:
-    """A thread of Python's that wants the interpreter's lock all the time."""
-
-    def __init__(self, on):
-        self._on = on
-        self._stop = False
-        self._thread = threading.Thread(target=self._compute, daemon=True)
-
-    def __enter__(self):
-        if self._on:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop = True
-        if self._on:
-            self._thread.join()
-
-    def _compute(self):
-        number = 0
-        while not self._stop:
-            number += 1
-
-
-def timed_burst(call_source):
-    calls = [next(call_source) for _ in range(BURST)]
-    start = time.perf_counter_ns()
-    for call in calls:
-        call()
-    return (time.perf_counter_ns() - start) / BURST / 1e3
-
-
-def measure(profilers, gpu, rounds):
-    """Microseconds a region of each way, a burst a round, the ways in alternating order."""
-    ways = list(profilers)
-    sources = {way: passages(prof, gpu, way) for way, prof in profilers.items()}
-    samples = {way: [] for way in ways}
-    for turn in range(-WARM_UP_ROUNDS, rounds):
-        for way in ways if turn % 2 else ways[::-1]:
-            value = timed_burst(sources[way])
-            gpu.synchronize()
-            profilers[way].flush()
-            if turn >= 0:
-                samples[way].append(value)
-    return samples
-
-
-def ratio_interval(values, peers):
-    """Median of the paired ratios, and its 95 % interval by order statistics."""
-    ratios = sorted(value / peer for value, peer in zip(values, peers))
-    half = 0.98 / math.sqrt(len(ratios))
-    low, high = (
-        ratios[min(len(ratios) - 1, max(0, round(place * (len(ratios) - 1))))] for place in (0.5 - half, 0.5 + half)
-    )
-    return statistics.median(ratios), low, high
-
-
-def print_cost(gpu, rounds):
-    ways = [HELD, SHIPPED] + ([TORCH] if gpu.torch else [])
-    print(f"{gpu.name}, Python {sys.version.split()[0]}: µs a region, {rounds} rounds of {BURST}")
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        profilers = {way: stack.enter_context(open_profiler(folder, way)) for way in ways}
-        for title, busy in (("alone", False), ("beside a thread that computes", True)):
-            with Computing(busy):
-                samples = measure(profilers, gpu, rounds)
-            print(f"{title:34} {'median':>9} {'q1':>9} {'q3':>9} {'least':>9} {'most':>9}   ratio to GIL held [95 %]")
-            for way, values in samples.items():
-                low, median, high = statistics.quantiles(values, n=4)
-                ratio, least, most = ratio_interval(values, samples[HELD])
-                print(
-                    f"  {way:32} {median:9.2f} {low:9.2f} {high:9.2f} {min(values):9.2f} {max(values):9.2f}   "
-                    f"{ratio:.2f} [{least:.2f}, {most:.2f}]"
-                )
-        print(f"spans lost: {sum(prof.stats.lost for prof in profilers.values())}", flush=True)
-
-
 def has_gpu():
     try:
         import torch
@@ -297,10 +212,7 @@ def main():
     options = arguments()
     if options.child:
         gpu = FakeGpu(options.fake) if options.fake else Gpu()
-        if options.child == "cost":
-            print_cost(gpu, options.rounds)
-        else:
-            hang_or_not(gpu, options.child)
+        hang_or_not(gpu, options.child)
         return 0
     if not options.fake and not has_gpu():
         print("gil_deadlock.py: skipped: no PyTorch with a GPU", file=sys.stderr)
@@ -310,10 +222,6 @@ def main():
         result = run_child(options, way)
         print(f"{way:24} {outcome(options, result)}", flush=True)
         passed = passed and (way != SHIPPED or (result is not None and "failed" not in result))
-    if options.cost:
-        result = run_child(options, "cost")
-        passed = passed and isinstance(result, str)
-        print(result if isinstance(result, str) else "cost: FAILED")
     return 0 if passed else 1
 
 

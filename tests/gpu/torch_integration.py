@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cep.torch on real GPUs: DDP and FSDP2 trainings with a planted straggler, whose rows are then checked; and what it
-costs.
+"""cep.torch on real GPUs: DDP and FSDP2 trainings with a planted straggler, whose rows are then checked.
 
     torchrun --standalone --nproc_per_node 4 tests/gpu/torch_integration.py
 
 Takes about a minute. Prints a line for each check and ends with status 1 if one failed, 77 where there is nothing to
-run on. With --device cpu it runs over gloo, for those who change it; figures of costs mean little there.
+run on. With --device cpu it runs over gloo, for those who change it.
 """
 
 import argparse
-import collections
 import os
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -36,7 +33,7 @@ from integration_checks import (
 )
 
 SLOW_S = 0.010
-PARTS = ("ddp", "fsdp", "async", "messages", "traces", "costs")
+PARTS = ("ddp", "fsdp", "async", "messages", "traces")
 
 
 def arguments():
@@ -46,7 +43,6 @@ def arguments():
     parser.add_argument("--width", type=int, default=1024, help="of the model")
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--cost-rounds", type=int, default=12, help="paired blocks of each measurement of cost")
     parser.add_argument("--parts", default=",".join(PARTS), help="of the program")
     parser.add_argument("--output-dir", help="kept, where given")
     return parser.parse_args()
@@ -213,56 +209,6 @@ def trace_some_steps(setting, folder):
     return [str(one.message) for one in caught if str(one.message).startswith("cep")]
 
 
-# ---- Costs ----------------------------------------------------------------------------------------------------------
-
-
-def block_ms(setting, model, optimizer, batch, prof, first_step, steps=30):
-    """Time of a step in a block of them."""
-    setting.synchronize()
-    dist.barrier()
-    begin = time.perf_counter()
-    for step in range(first_step, first_step + steps):
-        prof.step(step)
-        model(batch).pow(2).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    setting.synchronize()
-    return (time.perf_counter() - begin) / steps * 1e3
-
-
-def paired_costs(setting, folder, make_model, **options):
-    """Differences in ms a step to the bare training, of blocks beside each other: unrecorded and recorded."""
-    batch = next(iter(Batches(setting, 1))).to(setting.device)
-    differences, bare_ms = collections.defaultdict(list), []
-    bare, timed = make_model(), make_model()
-    prof = cep.Profiler(folder, start_step=1_000_000, record_every_n_steps=1)
-    off = cep.Profiler(folder, enable=False)
-    optimizers = {model: torch.optim.AdamW(model.parameters(), lr=1e-4) for model in (bare, timed)}
-    with cep.torch.instrument(prof, timed, optimizers[timed], **options):
-        for first_step in (0, 1_000_000):
-            block_ms(setting, timed, optimizers[timed], batch, prof, first_step)
-            block_ms(setting, bare, optimizers[bare], batch, off, 0)
-        for _ in range(setting.options.cost_rounds):
-            for name, first_step in (("unrecorded", 0), ("recorded", 1_000_000)):
-                before = block_ms(setting, bare, optimizers[bare], batch, off, 0)
-                with_cep = block_ms(setting, timed, optimizers[timed], batch, prof, first_step)
-                after = block_ms(setting, bare, optimizers[bare], batch, off, 0)
-                differences[name].append(with_cep - (before + after) / 2)
-                bare_ms.append(before)
-    prof.close()
-    return statistics.median(bare_ms), dict(differences)
-
-
-def report_costs(report, title, costs):
-    bare_ms, differences = costs
-    for name, values in differences.items():
-        middle = statistics.median(values)
-        low, *_, high = statistics.quantiles(values, n=4)
-        text = f"{middle * 1e3:+.1f} us [{low * 1e3:+.1f}, {high * 1e3:+.1f}]"
-        text += f" ({100 * middle / bare_ms:+.2f} %) of {bare_ms:.3f} ms"
-        report.note(f"cost of a step, {title}, {name} (median, quartiles)", text)
-
-
 # ---- The run --------------------------------------------------------------------------------------------------------
 
 
@@ -322,24 +268,11 @@ def run_traces(setting, folder, report):
         check_traces(report, folder, complaints)
 
 
-def run_costs(setting, folder, report):
-    measurements = {
-        "model": paired_costs(setting, folder / "model", setting.layers, collectives=False),
-        "DDP": paired_costs(
-            setting, folder / "ddp", lambda: ddp(setting, bucket_cap_mb=25), ddp_buckets=False
-        ),
-        "DDP with timed buckets": paired_costs(setting, folder / "buckets", lambda: ddp(setting, bucket_cap_mb=25)),
-    }
-    if report is not None:
-        for title, costs in measurements.items():
-            report_costs(report, title, costs)
-
-
 def run(setting, folder):
     """Returns how many checks failed. Rank 0 has the report."""
     report = Report() if setting.rank == 0 else None
     parts = {"ddp": run_ddp, "fsdp": run_fsdp, "async": run_async, "messages": run_messages,
-             "traces": run_traces, "costs": run_costs}
+             "traces": run_traces}
     for name, part in parts.items():
         if name not in setting.options.parts.split(","):
             continue
