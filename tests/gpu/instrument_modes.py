@@ -88,7 +88,6 @@ def ddp(model):
 
 
 TWICE = {"forward": 2, "backward": 2, "optimizer": 1}
-SYNC = {**PHASES, "gradient_sync": 1}
 BUCKET = {**PHASES, "all_reduce": 1}
 # Name: how the model is made, the loop, and the rows of a recorded step.
 MODES = {
@@ -104,14 +103,10 @@ MODES = {
     "autocast and GradScaler": (lambda model: model, scaled, PHASES),
     "inference_mode": (lambda model: model, modes.inferred, {"forward_no_grad": 1}),
     "two threads": (lambda model: model, modes.in_threads, TWICE),
-    "DDP": (ddp, modes.plain, SYNC),
-    "DDP, no_sync": (ddp, modes.accumulated, {**TWICE, "gradient_sync": 1}),
-    "torch.compile(DDP)": (lambda model: torch.compile(ddp(model)), modes.plain, SYNC),
-    "DDP of torch.compile": (lambda model: ddp(torch.compile(model)), modes.plain, SYNC),
-    "DDP, each bucket": (ddp, modes.plain, BUCKET),
-    "DDP, no_sync, each bucket": (ddp, modes.accumulated, {**TWICE, "all_reduce": 1}),
-    "torch.compile(DDP), each bucket": (lambda model: torch.compile(ddp(model)), modes.plain, BUCKET),
-    "DDP of torch.compile, each bucket": (lambda model: ddp(torch.compile(model)), modes.plain, BUCKET),
+    "DDP": (ddp, modes.plain, BUCKET),
+    "DDP, no_sync": (ddp, modes.accumulated, {**TWICE, "all_reduce": 1}),
+    "torch.compile(DDP)": (lambda model: torch.compile(ddp(model)), modes.plain, BUCKET),
+    "DDP of torch.compile": (lambda model: ddp(torch.compile(model)), modes.plain, BUCKET),
     "a module that calls itself": (lambda _: modes.CallsItself().to(DEVICE), modes.plain, PHASES),
     "FSDP2": (sharded, modes.plain, None),
 }
@@ -128,7 +123,7 @@ def is_before_the_operator():
     return torch._C._dispatch_has_kernel_for_dispatch_key("c10d::allreduce_", key)
 
 
-def train(how, loop, folder, ddp_buckets=False):
+def train(how, loop, folder, ddp_buckets):
     """The graphs that torch.compile made, its breaks, and the parameters after the training."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()

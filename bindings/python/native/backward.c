@@ -7,7 +7,6 @@ typedef struct {
     PyObject_HEAD PyObject* profiler;
     PyObject* phase;           ///< OpenSpans
     PyObject* queue_callback;  ///< of the autograd engine
-    PyObject* sync;            ///< a DDPGradientSync, of this backward; NULL or None: none
     PyObject* after;           ///< called at the end; NULL or None: nothing
     PyObject* leaf_hooks;      ///< of outputs that are parameters or inputs, by id(); others' go with their graph
     char is_running;           ///< from the first gradient to the end
@@ -15,15 +14,6 @@ typedef struct {
 
 static PyObject* none_or_failure(bool done) {
     return done || note_failure() ? new_none() : NULL;
-}
-
-static bool end_sync(backward_object* self, PyObject* error) {
-    PyObject* sync = self->sync;
-    self->sync = NULL;
-    const bool ended =
-        !is_given(sync) || is_done(PyObject_CallMethod(sync, "end", "O", error != NULL ? error : Py_None));
-    Py_XDECREF(sync);
-    return ended;
 }
 
 static bool remove_leaf_hooks(backward_object* self) {
@@ -41,9 +31,9 @@ static bool remove_leaf_hooks(backward_object* self) {
 /// At the end of the engine's run, or where that was not seen, with an error.
 static bool finish(backward_object* self, PyObject* error) {
     // DDP has waited for its all-reduces.
-    const bool ended =
-        end_sync(self, error) && end_done_spans(self->profiler) && end_keyed_span(self->phase, 0, error) &&
-        (!is_given(self->after) || is_done(PyObject_CallObject(self->after, NULL))) && remove_leaf_hooks(self);
+    const bool ended = end_done_spans(self->profiler) && end_keyed_span(self->phase, 0, error) &&
+                       (!is_given(self->after) || is_done(PyObject_CallObject(self->after, NULL))) &&
+                       remove_leaf_hooks(self);
     self->is_running = false;
     return ended;
 }
@@ -64,10 +54,8 @@ static PyMethodDef finish_method = {"finish", backward_finish, METH_NOARGS, NULL
 
 /// Queues the end behind the callbacks of DDP and FSDP, which were queued after this one.
 static PyObject* backward_queue_last(PyObject* object, PyObject* unused) {
-    backward_object* self = (backward_object*)object;
     (void)unused;
-    const bool begun = !is_given(self->sync) || is_done(PyObject_CallMethod(self->sync, "begin", NULL));
-    return none_or_failure(begun && queue(self, &finish_method));
+    return none_or_failure(queue((backward_object*)object, &finish_method));
 }
 
 static PyMethodDef queue_last_method = {"queue_last", backward_queue_last, METH_NOARGS, NULL};
@@ -128,12 +116,8 @@ static bool watch_tensor(backward_object* self, PyObject* tensor) {
     return is_done(PyObject_CallMethod(tensor, "register_hook", "O", self));
 }
 
-bool watch_output(PyObject* object, PyObject* output, PyObject* sync) {
+bool watch_output(PyObject* object, PyObject* output) {
     backward_object* self = (backward_object*)object;
-    if (is_given(sync)) {
-        set_reference(&self->sync, sync);
-        if (!is_done(PyObject_CallMethod(sync, "watch", NULL))) return false;
-    }
     const int is_tensor = PyObject_IsInstance(output, hooks.tensor);
     if (is_tensor != 0) return is_tensor > 0 && watch_tensor(self, output);
     PyObject* tensors = PyObject_CallFunctionObjArgs(hooks.tensors_in, output, NULL);
@@ -145,16 +129,13 @@ bool watch_output(PyObject* object, PyObject* output, PyObject* sync) {
     return is_done(tensors);
 }
 
-static PyObject* backward_watch(PyObject* object, PyObject* args) {
-    PyObject *output = NULL, *sync = NULL;
-    if (!PyArg_ParseTuple(args, "O|O", &output, &sync)) return NULL;
-    return watch_output(object, output, sync) ? new_none() : NULL;
+static PyObject* backward_watch(PyObject* object, PyObject* output) {
+    return watch_output(object, output) ? new_none() : NULL;
 }
 
 static PyObject* backward_unwatch(PyObject* object, PyObject* unused) {
-    backward_object* self = (backward_object*)object;
     (void)unused;
-    return end_sync(self, hooks.not_finished) && remove_leaf_hooks(self) ? new_none() : NULL;
+    return remove_leaf_hooks((backward_object*)object) ? new_none() : NULL;
 }
 
 static int backward_init(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -174,7 +155,6 @@ static int backward_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(self->profiler);
     Py_VISIT(self->phase);
     Py_VISIT(self->queue_callback);
-    Py_VISIT(self->sync);
     Py_VISIT(self->after);
     Py_VISIT(self->leaf_hooks);
     return 0;
@@ -183,7 +163,6 @@ static int backward_traverse(PyObject* object, visitproc visit, void* arg) {
 // The others stay: a hook that the collector has cleared may still be called.
 static int backward_clear(PyObject* object) {
     backward_object* self = (backward_object*)object;
-    Py_CLEAR(self->sync);
     Py_CLEAR(self->after);
     Py_CLEAR(self->leaf_hooks);
     return 0;
@@ -207,8 +186,7 @@ static PyMemberDef backward_members[] = {
 };
 
 static PyMethodDef backward_methods[] = {
-    {"watch", backward_watch, METH_VARARGS,
-     "Has the phase begin at the first gradient of a recorded forward's output."},
+    {"watch", backward_watch, METH_O, "Has the phase begin at the first gradient of a recorded forward's output."},
     {"unwatch", backward_unwatch, METH_NOARGS, "Removes the hooks of parameters and inputs."},
     {"abandon", backward_abandon, METH_NOARGS,
      "Ends what an optimizer's step ends: collectives that are done, and a backward whose engine raised."},

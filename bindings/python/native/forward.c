@@ -10,7 +10,6 @@ typedef struct {
     const profiler_object* profiler;  ///< which `backward` keeps
     PyObject* model;
     PyObject* before;  ///< called before each call of the model, recorded or not; NULL or None: nothing
-    PyObject* sync;    ///< a DDPGradientSync; NULL or None: none
     PyObject* after;   ///< called with the output of a forward with gradients; NULL or None: nothing
     PyObject* timed;   ///< a timed_forward_object: what takes the place of the model's call
     PyObject* beside;  ///< what was in that place before; NULL: nothing
@@ -53,11 +52,7 @@ static bool end_forward(const forward_object* self, PyObject* phase, PyObject* o
     if (!has_keyed_span(phase, thread)) return true;  // abandoned
     if (!end_keyed_span(phase, thread, error)) return false;
     if (output == NULL || phase != self->parts[forward_at]) return true;
-    PyObject* due = is_given(self->sync) ? PyObject_CallMethod(self->sync, "is_due", NULL) : new_none();
-    if (due == NULL) return false;
-    PyObject* sync = PyObject_IsTrue(due) > 0 ? self->sync : NULL;
-    Py_DECREF(due);
-    if (!watch_output(self->parts[backward_at], output, sync)) return false;
+    if (!watch_output(self->parts[backward_at], output)) return false;
     return !is_given(self->after) || is_done(PyObject_CallFunctionObjArgs(self->after, output, NULL));
 }
 
@@ -189,7 +184,6 @@ static int forward_traverse(PyObject* object, visitproc visit, void* arg) {
     for (int i = 0; i < part_count; ++i) Py_VISIT(self->parts[i]);
     Py_VISIT(self->model);
     Py_VISIT(self->before);
-    Py_VISIT(self->sync);
     Py_VISIT(self->after);
     Py_VISIT(self->timed);
     Py_VISIT(self->beside);
@@ -200,7 +194,6 @@ static int forward_traverse(PyObject* object, visitproc visit, void* arg) {
 static int forward_clear(PyObject* object) {
     forward_object* self = (forward_object*)object;
     Py_CLEAR(self->before);
-    Py_CLEAR(self->sync);
     Py_CLEAR(self->after);
     Py_CLEAR(self->timed);
     Py_CLEAR(self->beside);
@@ -217,7 +210,6 @@ static void forward_free(PyObject* object) {
 }
 
 static PyMemberDef forward_members[] = {
-    {(char*)"sync", T_OBJECT, offsetof(forward_object, sync), 0, NULL},
     {(char*)"after", T_OBJECT, offsetof(forward_object, after), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };

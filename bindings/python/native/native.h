@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cep._native: the calls of a step loop and of PyTorch's hooks in C, over Python's stable ABI. One binary serves CPython 3.9
-// and later. Where this module is missing, cep/_ctypes_calls.py makes the calls of a step loop, and there are no hooks.
+// cep._native: the calls of a step loop and of PyTorch's hooks in C, over Python's stable ABI. One binary serves
+// CPython 3.9 and later. Where this module is missing, cep/_ctypes_calls.py makes the calls of a step loop, and there
+// are no hooks.
 //
 // Each file uses those before it: streams, attributes, region, side_stream, async_span, profiler, timed_function,
 // open_spans, indices, bucket_timer, backward, forward, module.
@@ -226,8 +227,8 @@ const profiler_object* profiler_of_backward(PyObject* backward);
 bool abandon_backward(PyObject* backward);
 /// Ends what an optimizer's step ends: also the collectives that are done.
 bool end_before_optimizer(PyObject* backward);
-/// Has the backward begin at the first gradient of a forward's output. `sync`: a DDPGradientSync; NULL or None: none.
-bool watch_output(PyObject* backward, PyObject* output, PyObject* sync);
+/// Has the backward begin at the first gradient of a forward's output.
+bool watch_output(PyObject* backward, PyObject* output);
 
 /// Takes the type of the exception that is set: a new reference. One that is to end the program is raised again later.
 PyObject* take_error(void);

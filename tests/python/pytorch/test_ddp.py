@@ -135,37 +135,56 @@ def users_hook(state, bucket):
 """
 
 
-def test_a_model_that_has_a_hook_and_a_pytorch_that_refuses_keep_the_operator(job, files):
+def test_the_reductions_of_a_communication_hook_are_rows_in_python_and_in_c(job, files):
     job.run(
         2,
         LOOKS
         + USERS_HOOK
         + """
-hooked, refused = (torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2))
-hooked.register_comm_hook(None, users_hook)
+in_python, in_c = (torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2))
+in_python.register_comm_hook(None, users_hook)
+in_c._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    for step, model in enumerate((in_python, in_c)):
+        prof.step(step)
+        with cep.torch.instrument(prof, model, None):
+            model(torch.ones(1, 4)).sum().backward()
+            wait_for_ends(prof)
+assert cep.torch.hook_failures() == 0
+dist.destroy_process_group()
+""",
+    )
+    for rank in range(2):
+        assert [(row["step"], row["name"], row["bytes"]) for row in comm_rows(files, rank)] == [
+            (0, "all_reduce", 80), (1, "all_reduce", 80)
+        ]  # fmt: skip
+
+
+def test_an_operator_that_somebody_has_replaced_stays_and_a_warning_tells(job, files):
+    job.run(
+        2,
+        LOOKS
+        + """
+import warnings
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 taken = torch.library.Library("c10d", "IMPL")
 
 def passes_on(*arguments):
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.c10d.allreduce_.default(*arguments)
 
-with cep.Profiler(folder, record_every_n_steps=1) as prof:
+taken.impl("allreduce_", passes_on, "AutogradCPU")
+with cep.Profiler(folder, record_every_n_steps=1) as prof, warnings.catch_warnings(record=True) as told:
     prof.step(0)
-    with cep.torch.instrument(prof, hooked, None):
-        assert not is_before_the_operator()
-        hooked(torch.ones(1, 4)).sum().backward()
-    taken.impl("allreduce_", passes_on, "AutogradCPU")
-    prof.step(1)
-    with cep.torch.instrument(prof, refused, None):
-        assert not has_hook(refused) and not prof.__dict__["_ddp_reductions"]._is_registered
-        refused(torch.ones(1, 4)).sum().backward()
-    wait_for_ends(prof)
+    with cep.torch.instrument(prof, model, None):
+        assert not has_hook(model) and not prof.__dict__["_ddp_reductions"]._is_registered
+        model(torch.ones(1, 4)).sum().backward()
+assert "the all-reduces of DistributedDataParallel are not timed" in str(told[0].message), told
 assert cep.torch.hook_failures() == 0
 dist.destroy_process_group()
 """,
     )
-    rows = [(row["step"], row["name"]) for row in comm_rows(files, 0)]
-    assert sorted(rows) == [(0, "all_reduce"), (0, "gradient_sync"), (1, "gradient_sync")]
+    assert comm_rows(files, 0) == []
 
 
 def test_a_reduction_that_raises_is_marked_and_raises(job, files):
@@ -257,41 +276,3 @@ future.wait()
 """,
     )
     assert outputs == ["freed\n"] * 2
-
-
-SYNC = """
-announced = dist.FileStore(folder + "/announced", ranks)
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(9, 9))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-if HAS_HOOK:
-    model.register_comm_hook(None, users_hook)
-prof = cep.Profiler(folder, record_every_n_steps=2)
-with prof, cep.torch.instrument(prof, model, optimizer, ddp_buckets=HAS_HOOK):
-    for step in range(5):
-        prof.step(step)
-        with model.no_sync():
-            model(torch.ones(3, 9)).sum().backward()
-        loss = model(torch.ones(3, 9)).sum()
-        announced.set(f"step {step} rank {rank}", "forward is over")
-        if rank == 1:
-            announced.wait([f"step {step} rank {other}" for other in (0, 2)])
-        loss.backward()
-        optimizer.step()
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.parametrize("has_hook", [False, True])
-def test_ddps_exposed_all_reduce_is_a_row_without_a_communication_hook_of_ours(job, files, has_hook):
-    job.run(3, USERS_HOOK + SYNC.replace("HAS_HOOK", str(has_hook)))
-    for rank in range(3):
-        rows = files.spans("gradient_sync", rank=rank)
-        assert [(row["kind"], row["group"], row["step"]) for row in rows] == [
-            ("comm", "world", step) for step in (0, 2, 4)
-        ]
-        backwards = [row for row in files.spans("backward", rank=rank) if row["seq"] == 1]
-        for row, backward in zip(rows, backwards):
-            assert backward["start_ns"] <= row["start_ns"] and end_ns(row) <= end_ns(backward)
-    for late, other in zip(files.spans("gradient_sync", rank=1), files.spans("gradient_sync", rank=0)):
-        assert late["coll"] == other["coll"]
-        assert late["start_ns"] <= end_ns(other), "the others wait"

@@ -14,7 +14,7 @@ pytest_plugins = ("training_jobs",)
 RECORDED_STEPS = (0, 2)
 ONCE = {"forward": 1, "backward": 1, "optimizer": 1}
 TWICE = {"forward": 2, "backward": 2, "optimizer": 1}
-WAYS = ("module", "DDP", "DDP as a whole", "Accelerate")
+WAYS = ("module", "DDP", "Accelerate")
 # Accelerate's steps end with an optimizer's step.
 WITHOUT_ACCELERATE = WAYS[:-1]
 # DistributedDataParallel does not support torch.autograd.grad().
@@ -43,7 +43,6 @@ TABLE = [
 def expected_rows(rows, averages, way):
     added = {
         "DDP": {"all_reduce": averages},
-        "DDP as a whole": {"gradient_sync": averages},
         "Accelerate": {"training_step": 1},
     }
     return +Counter({**rows, **added.get(way, {})})

@@ -223,16 +223,6 @@ def of_ddp(model, mode, profiler):
     of_a_module(DistributedDataParallel(model), mode, profiler)
 
 
-def of_ddp_as_a_whole(model, mode, profiler):
-    model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with cep.torch.instrument(profiler, model, optimizer, ddp_buckets=False):
-        run_step = mode(model, optimizer, profiler)
-        for step in range(STEPS):
-            profiler.step(step)
-            run_step()
-
-
 def of_accelerate(model, mode, profiler):
     sys.path.insert(0, str(STAND_INS))
     import cep.integrations.accelerate
@@ -249,7 +239,6 @@ def of_accelerate(model, mode, profiler):
 WAYS = {
     "module": of_a_module,
     "DDP": of_ddp,
-    "DDP as a whole": of_ddp_as_a_whole,
     "Accelerate": of_accelerate,
 }
 

@@ -17,7 +17,7 @@ from .. import torch as cep_torch
 from .._streams import HOST
 from ..torch._backward import Backward, backward_of
 from ..torch._claims import claims_of
-from ..torch._ddp import DDPGradientSync, time_reduction
+from ..torch._ddp import time_reductions
 from ..torch._phases import Phase
 from ..torch._training_steps import TrainingSteps
 from ._callback import TrainingCallback
@@ -57,7 +57,6 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
     def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
         super().__init__(profiler, **options)
         self._backward: Optional[Backward] = None
-        self._sync: Optional[DDPGradientSync] = None
         self._actions: Optional[_Actions] = None  # of a training that is profiled
         self._hooks_off: list[str] = []
 
@@ -67,9 +66,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
             return
         profiler = steps.profiler
         self._backward = backward_of(profiler, "")
-        reduction = time_reduction(trainer.strategy.model, profiler, buckets=True)
-        self._sync = reduction.sync
-        self._removals += reduction.removals
+        self._removals += time_reductions(trainer.strategy.model, profiler)
         claims = claims_of(profiler)
         is_mine = claims.claim_model(pl_module, "")
         if is_mine:
@@ -111,7 +108,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
         if self._backward is not None and self._steps is not None and self._steps.profiler.recording:
-            self._backward.watch(loss, self._sync if self._sync is not None and self._sync.is_due() else None)
+            self._backward.watch(loss)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         steps = self._steps
@@ -142,7 +139,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
     def _finish(self) -> None:
         if self._backward is not None:
             self._backward.abandon()
-        self._backward = self._sync = self._actions = None
+        self._backward = self._actions = None
         self._turn_hooks_off(())
         super()._finish()
 

@@ -1,89 +1,161 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedDataParallel's all-reduces: which way they are timed, and what is exposed of them."""
+"""DistributedDataParallel's all-reduces, timed without a communication hook.
+
+DDP's C++ code reduces a bucket with the operator c10d::allreduce_. On recorded steps a function of the extension module
+stands before that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs as if cep were not there.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+import contextlib
+import functools
+import inspect
+import threading
+import warnings
+import weakref
+from typing import Any, Callable, Optional
 
 from .._handle import Removal
 from .._profiler import Profiler
-from .._region import Region
-from ._collectives import recorder_of
-from ._ddp_reductions import time_own_reductions
-from ._hooks import Hook
-from ._pytorch import Module, torch
+from ._capture import warn
+from ._collectives import CommRecorder, nested, recorder_of
+from ._hook_calls import BucketFunction, BucketTimer
+from ._hooks import note_failure
+from ._pytorch import ProcessGroup, torch
+from ._steps import step_listeners
+
+_OPERATOR = "allreduce_"
+# By device: the key that the dispatcher tries before that of the backend.
+_KEYS = {"cpu": "AutogradCPU", "cuda": "AutogradCUDA"}
+
+_can_override = "allow_override" in inspect.signature(torch.library.Library.impl).parameters  # or never does, before it
+_NO_OVERRIDE = {"allow_override": False} if _can_override else {}
+
+_c10d: Any = getattr(torch._C, "_distributed_c10d", None)
+# They make Python's objects of those that the dispatcher passes.
+_unbox_group: Any = getattr(getattr(_c10d, "ProcessGroup", None), "unbox", None)
+_unbox_work: Any = getattr(getattr(_c10d, "Work", None), "unbox", None)
 
 
-class DDPGradientSync:
-    """The span of what is exposed of a DistributedDataParallel model's all-reduces, the wait for the slowest rank
-    included. Needs no communication hook.
+_is_capturing: Any = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)  # None without CUDA
 
-    It begins with the gradient of the model's first parameter, which DDP's order of buckets takes for the last to be
-    ready, and ends when all buckets are reduced. The bucket of that gradient is reduced after that on all ranks, so no
-    rank's span ends before the last rank's has begun.
+
+def _operator() -> Callable[..., Any]:
+    """The operator, for arguments that the dispatcher has passed. torch.ops' own way to it looks for the overload that they
+    fit, which takes five times as long as all else here."""
+    find, call = getattr(torch._C, "_dispatch_find_schema_or_throw", None), getattr(torch._C, "_dispatch_call_boxed", None)
+    if find is None or call is None:
+        found: Callable[..., Any] = getattr(torch.ops.c10d, _OPERATOR).default
+        return found
+    return functools.partial(call, find(f"c10d::{_OPERATOR}", ""))
+
+
+class DDPReductions(BucketTimer):
+    """Times the all-reduces that the DistributedDataParallel models of one profiler make themselves.
+
+    The function is put before the operator and taken away by profiler.step(), for tensors of the models' devices only. The
+    dispatcher has no lock for those that call an operator, so no other thread may reduce such a tensor meanwhile.
     """
 
-    def __init__(self, profiler: Profiler, model: Module) -> None:
-        self._recorder = recorder_of(profiler)
-        self._model: Any = model
-        self._last: Any = next((parameter for parameter in model.parameters() if parameter.requires_grad), None)
-        self._hook = Hook(lambda _: self.begin())
-        self._handle: Any = None
-        self._open: Optional[tuple[Region, Any, Any]] = None
+    def __init__(self, recorder: CommRecorder) -> None:
+        self._recorder = recorder
+        self._groups: list[ProcessGroup] = []  # of the models, once for each
+        groups, streams = recorder.groups, recorder.streams
+        super().__init__(
+            recorder.profiler.region("all_reduce", kind="comm"),
+            self._groups, groups.known, groups.find, streams.known, streams.of,
+            nested, _is_capturing, _unbox_group, _unbox_work, _operator(),
+        )  # fmt: skip
+        self._keys: set[str] = set()  # of the models' devices
+        self._library: Any = torch.library.Library("c10d", "IMPL")
+        # It keeps no profiler open.
+        self._function = BucketFunction(self, torch._C._AutoDispatchBelowAutograd)
+        self._is_registered = False
+        self._lock = threading.RLock()
 
-    def is_due(self) -> bool:
-        """Whether the next backward averages the gradients: not within no_sync()."""
-        return bool(self._model.require_backward_grad_sync)
+    def hold(self, group: ProcessGroup, device: str) -> Removal:
+        """Times the all-reduces of a model's group, until the returned function is called."""
+        profiler = self._recorder.profiler
+        with self._lock:
+            self._keys.add(_KEYS[device])
+            self._check()
+            if not self._groups:
+                step_listeners(profiler).add(self._on_step)
+                profiler._at_close.append(self._release_all)
+            self._groups.append(group)
+            self._on_step()
+        return lambda: self._release(group)
 
-    def watch(self) -> None:
-        """Call it before the backward."""
-        if self._last is not None and self._handle is None:
-            self._handle = self._last.register_hook(self._hook)
+    def _release(self, group: ProcessGroup) -> None:
+        with self._lock:
+            if group in self._groups:
+                self._groups.remove(group)
+            if not self._groups:
+                self._release_all()
 
-    def begin(self) -> None:
-        """Begins the span, unless it has begun."""
-        recorder, process_group = self._recorder, self._model.process_group
-        if self._open is not None or not recorder.recording:
-            return
-        group = recorder.groups.find(process_group)
-        coll = group.indices.take(recorder.profiler._step)
-        region = recorder.profiler.region("gradient_sync", kind="comm", group=group.name, coll=coll)
-        self._open = region, *region._begin()
+    def _release_all(self) -> None:
+        with self._lock:
+            self._groups.clear()
+            self._keys.clear()
+            step_listeners(self._recorder.profiler).remove(self._on_step)
+            with contextlib.suppress(ValueError):  # close() has removed it already, to call it
+                self._recorder.profiler._at_close.remove(self._release_all)
+            self._unregister()
 
-    def end(self, error: Optional[type[BaseException]]) -> None:
-        """Call it after the backward."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            handle.remove()
-        opened, self._open = self._open, None
-        if opened is not None:
-            region, span, stream = opened
-            region._end(span, stream, error)
+    def _on_step(self, step: int = 0, recorded: bool = False) -> bool:
+        is_recording = bool(self._recorder.recording)
+        if is_recording is not self._is_registered:
+            try:
+                with self._lock:
+                    self._register() if is_recording else self._unregister()
+            except Exception as error:
+                note_failure(error)
+        return self._is_registered and not is_recording  # another thread is in the function
+
+    def _check(self) -> None:
+        """Raises if a function in Python of somebody else's is there already, which this one would hide."""
+        self._unregister()
+        others = _registered()
+        if others is not None:
+            others._unregister()
+        library: Any = torch.library.Library("c10d", "IMPL")
+        with warnings.catch_warnings():  # of PyTorch's own function, which this one calls
+            warnings.simplefilter("ignore")
+            for key in sorted(self._keys):
+                library.impl(_OPERATOR, self._function, key, **_NO_OVERRIDE)
+        library._destroy()
+
+    def _register(self) -> None:
+        global _registered
+        others = _registered()
+        if others is not None and others is not self:
+            others._unregister()  # of a profiler that is still open: the newest wins
+        _registered = weakref.ref(self)
+        self._is_registered = True
+        for key in self._keys:  # past Library.impl(), whose checks take a multiple of this
+            self._library.m.impl(_OPERATOR, key, self._function, False)
+
+    def _unregister(self) -> None:
+        if self._running == 0 and self._is_registered:
+            self._library.m.reset()
+            self._is_registered = False
 
 
-class TimedReduction(NamedTuple):
-    """What time_reduction() returns."""
-
-    sync: Optional[DDPGradientSync] = None
-    """What times the exposed part; None if the buckets are timed, or there is nothing to time."""
-    removals: tuple[Removal, ...] = ()
+_registered: Callable[[], Optional[DDPReductions]] = lambda: None  # whose function stands before the operator
 
 
-def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> TimedReduction:
-    """Has the all-reduces of a model timed, if it is a DistributedDataParallel or has one in it, as the modules of
-    torch.compile and Fabric have: each bucket by itself, or the part of all that is exposed.
-
-    Args:
-        model: Any module.
-        profiler: The profiler.
-        buckets: Whether to time each bucket. If the model has a communication hook, the exposed part is timed.
-    """
+def time_reductions(model: Any, profiler: Profiler) -> list[Removal]:
+    """Has each all-reduce of a bucket timed that a model makes itself, if it is a DistributedDataParallel or has one in it, as
+    the modules of torch.compile and Fabric have. Those of a communication hook in Python are rows of its own calls."""
     is_ddp = torch.nn.parallel.DistributedDataParallel
-    model = next((module for module in model.modules() if isinstance(module, is_ddp)), None)
-    if model is None:
-        return TimedReduction()
-    if buckets:
-        removal = time_own_reductions(model, recorder_of(profiler))
-        if removal is not None:
-            return TimedReduction(removals=(removal,))
-    return TimedReduction(DDPGradientSync(profiler, model))
+    ddp: Any = next((module for module in model.modules() if isinstance(module, is_ddp)), None)
+    if ddp is None:
+        return []
+    try:
+        reductions = profiler.__dict__.get("_ddp_reductions")
+        if reductions is None:
+            reductions = profiler.__dict__.setdefault("_ddp_reductions", DDPReductions(recorder_of(profiler)))
+        return [reductions.hold(ddp.process_group, next(ddp.parameters()).device.type)]
+    except Exception as error:  # these are not PyTorch's public functions
+        warn(f"the all-reduces of DistributedDataParallel are not timed: {type(error).__name__}: {error}")
+        return []

@@ -15,7 +15,7 @@ from ._backward import Backward, backward_of, graph_task
 from ._capture import warn
 from ._claims import claims_of
 from ._collectives import instrument_collectives
-from ._ddp import time_reduction
+from ._ddp import time_reductions
 from ._device import follow_device_of
 from ._hook_calls import ForwardCalls, need_hooks
 from ._matmul_dtype import matmul_dtype
@@ -216,12 +216,9 @@ def instrument(
         optimizer: One optimizer, several, or None.
         prefix: Goes before the phases' names, to tell several models apart ("generator.").
         collectives: Also calls instrument_collectives(). Then every rank has to call instrument() in the same step.
-        ddp_buckets: For a DistributedDataParallel without a communication hook, also a row ``all_reduce`` for each
-            bucket, at no cost on steps that are not recorded. No other thread may reduce gradients while the loop calls
-            ``profiler.step()``. With False, or where there is a hook already, one row ``gradient_sync`` of
-            kind ``comm`` stands for all buckets, at no cost on other steps: the part of the all-reduces that the backward
-            does not hide. It shows which rank is late, but understates what that costs,
-            because the ranks that wait compute more slowly beside the waiting all-reduces.
+        ddp_buckets: Also a row ``all_reduce`` for each bucket of a DistributedDataParallel, at no cost on steps that are not
+            recorded. No other thread may reduce gradients while the loop calls ``profiler.step()``. With False, the
+            backward hides its all-reduces.
         memory: Also calls record_memory() after each recorded optimizer step.
         memory_phases: Also records the most memory in each phase of a recorded step, as ``memory.peak_bytes.forward``,
             ``.backward`` and ``.optimizer``. For that it resets PyTorch's peaks at the end of each phase, so that
@@ -249,10 +246,8 @@ def instrument(
             forward.peaks = made._peaks
         if collectives and distributed_is_initialized():
             made._removals.append(instrument_collectives(profiler).remove)
-            if forward is not None:
-                reduction = time_reduction(model, profiler, ddp_buckets)
-                forward.sync = reduction.sync
-                made._removals += reduction.removals
+            if forward is not None and ddp_buckets:
+                made._removals += time_reductions(model, profiler)
         made._start(forward, optimizers)
         note_training(profiler, model=model, optimizer=next(iter(optimizers), None))
     except BaseException:
