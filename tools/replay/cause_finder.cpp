@@ -70,7 +70,7 @@ class CauseFinder {
         if (!special) return 0;
         const double saving_ms = job_.as_it_was_ms - steps_.replayer.mean_step_ms(special->without);
         // What the job would gain if it were even says nothing of what all ranks wait for together.
-        const double share = special->finding.kind == FindingKind::loader ? 0 : job_.share_of(saving_ms);
+        const double share = special->finding.kind == FindingKind::special ? 0 : job_.share_of(saving_ms);
         return add(special->finding, saving_ms, share) != nullptr ? saving_ms : 0;
     }
 

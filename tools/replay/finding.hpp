@@ -27,14 +27,10 @@ enum class FindingKind : std::uint8_t {
     jitter,
     communication,
     link,
-    loader,
     routing,
-    pauses
+    pauses,
+    special  // one that shows by itself: see special_causes.hpp
 };
-/// As in JSON, by kind.
-inline constexpr std::array<std::string_view, 13> kind_names = {
-    "straggler", "group",         "late", "ranks",  "host",    "stage", "micro_batches",
-    "jitter",    "communication", "link", "loader", "routing", "jitter"};
 
 enum class Pattern : std::uint8_t { persistent, intermittent, window };
 inline constexpr std::array<std::string_view, 3> pattern_names = {"persistent", "intermittent", "window"};
@@ -61,6 +57,7 @@ struct CauseText {
 
 struct Finding {
     FindingKind kind = FindingKind::straggler;
+    std::string_view special_name{};    // in JSON, of the special kind
     std::vector<std::int64_t> ranks{};  // group: the slow ones; late, straggler: one
     std::vector<std::string> hosts{};   // group: those on which no rank is fast; else the one on which all are, if any
     std::optional<std::int64_t> stage{};
@@ -99,7 +96,7 @@ struct Finding {
     double loss_share = 0;               // of what would be gained if the job were even, its sources evened out in turn
 
     // group: the phase on the fast ones, and on the slow. stage: work of a typical stage, and of this. link: a
-    // transfer of other groups, and there. loader: in other steps, and in these. routing: routed work of a rank, the
+    // transfer of other groups, and there. special: without it, and with it. routing: routed work of a rank, the
     // mean, and that of the rank with the most. pauses: 0, and a pause.
     std::optional<double> usual_ms{};
     std::optional<double> slow_ms{};
@@ -107,6 +104,14 @@ struct Finding {
     /// " in forward"; "" if its phase is not known.
     [[nodiscard]] std::string in_phase() const { return phase.empty() ? "" : " in " + phase; }
 };
+
+/// The kind in JSON.
+[[nodiscard]] inline std::string_view kind_name(const Finding& finding) {
+    constexpr std::array<std::string_view, 12> names = {"straggler",     "group", "late",          "ranks",
+                                                        "host",          "stage", "micro_batches", "jitter",
+                                                        "communication", "link",  "routing",       "jitter"};
+    return finding.kind == FindingKind::special ? finding.special_name : names[static_cast<std::size_t>(finding.kind)];
+}
 
 [[nodiscard]] inline bool is_of_slow_ranks(const Finding& finding) {
     return finding.kind == FindingKind::straggler || finding.kind == FindingKind::group;

@@ -37,7 +37,9 @@ class LoaderSearch {
             const double wait_ms = (period->larger - period->usual) / static_cast<double>(period->length);
             if (wait_ms <= longest_ms) continue;
             longest_ms = wait_ms;
-            Finding cause{.kind = FindingKind::loader, .phase = std::string(model_.rows->names()[name].name)};
+            Finding cause{.kind = FindingKind::special,
+                          .special_name = "loader",
+                          .phase = std::string(model_.rows->names()[name].name)};
             cause.usual_ms = period->usual;
             cause.slow_ms = period->larger;
             cause.every_steps = period->length * unit_;
@@ -111,6 +113,8 @@ class LoaderSearch {
 
 }  // namespace
 
+/// A phase of kind data that is long in every n-th step on all ranks, as its buffer of batches is empty then. Of
+/// several phases, the one that waits longest.
 std::optional<SpecialCause> find_loader_waits(const ReplayedSteps& steps) {
     return LoaderSearch(steps).find();
 }

@@ -3,7 +3,6 @@
 // Special causes: those that one kind of work shows by itself, whatever all ranks of a role do in common.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <vector>
 
@@ -22,12 +21,14 @@ struct SpecialCause {
 /// phase and place of the step. Where most groups would be slow, none is.
 [[nodiscard]] std::optional<SpecialCause> find_slow_links(const ReplayedSteps& steps);
 
-/// A phase of kind data that is long in every n-th step on all ranks, as its buffer of batches is empty then. Of
-/// several phases, the one that waits longest.
-[[nodiscard]] std::optional<SpecialCause> find_loader_waits(const ReplayedSteps& steps);
-
-/// Searches whose causes are priced as they are found.
-inline constexpr std::array special_searches = {find_loader_waits};
+/// Those of the special kind: find_<name>() for each <name>.cpp that meson.build lists.
+using SpecialSearch = std::optional<SpecialCause>(const ReplayedSteps& steps);
+#define SEARCH(name) SpecialSearch find_##name;
+CEP_SPECIAL_CAUSES
+#undef SEARCH
+#define SEARCH(name) find_##name,
+inline constexpr SpecialSearch* special_searches[] = {CEP_SPECIAL_CAUSES};
+#undef SEARCH
 
 /// By key: whether it is work that ranks send each other, as tokens to experts: it is between an all-to-all that takes
 /// it there and one that brings it back.

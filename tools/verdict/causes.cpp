@@ -36,7 +36,7 @@ bool is_worth_headline(const Finding& cause, const Verdict& verdict) {
     if (cause.kind == FindingKind::jitter || cause.kind == FindingKind::communication) return false;
     // What the job would gain if it were even says nothing of what all ranks wait for together.
     const Replay& replay = verdict.replay;
-    const bool is_rare = cause.kind == FindingKind::loader || cause.kind == FindingKind::pauses;
+    const bool is_rare = cause.kind == FindingKind::special || cause.kind == FindingKind::pauses;
     if (!is_rare && replay.slowdown < least_slowdown) return false;
     return gain_of(cause) >= least_slowdown + (replay.holds() ? 0 : errors_of_doubt * std::abs(replay.error));
 }
@@ -129,7 +129,7 @@ void add_causes(Document& document, const Verdict& verdict) {
             !(cause->loss_share >= least_share && replay.slowdown >= least_slowdown))
             continue;
         ++described;
-        const bool is_certain = cause->kind == FindingKind::link || cause->kind == FindingKind::loader;
+        const bool is_certain = cause->kind == FindingKind::link || cause->kind == FindingKind::special;
         if ((cause == in_headline || is_certain) && !cause->text.next.empty())
             document.next.push_back(cause->text.next);
         if (cause == in_headline || (in_headline == nullptr && is_named(*cause, verdict))) continue;
@@ -172,7 +172,7 @@ void write_causes(JsonWriter& json, const Verdict& verdict) {
                      replay.slowest_stage_share);
     });
     json.objects("causes", verdict.causes(), [&](const Finding* cause) {
-        json.members("kind", kind_names[static_cast<std::size_t>(cause->kind)], "ranks", cause->ranks, "host",
+        json.members("kind", kind_name(*cause), "ranks", cause->ranks, "host",
                      text_or_null(cause->hosts.empty() ? "" : cause->hosts.front()), "stage", cause->stage, "phase",
                      text_or_null(cause->phase), "cost_ms", cause->cost_share.value_or(0) * replay.observed_ms,
                      "slowdown", gain_of(*cause), "share", cause->loss_share, "usual_ms", cause->usual_ms, "slow_ms",

@@ -109,7 +109,7 @@ void set_saving(const JudgedJob& judged, Verdict& verdict) {
 void settle(const JudgedJob& judged, Verdict& verdict) {
     const Finding* const cause = top_cause(verdict);
     if (cause == nullptr) return;
-    const bool settles = cause->kind != FindingKind::loader && verdict.replay.steps >= StragglerRules::least_steps;
+    const bool settles = cause->kind != FindingKind::special && verdict.replay.steps >= StragglerRules::least_steps;
     if (verdict.abstained && !settles) return;
     const bool is_of_ranks = cause->kind == FindingKind::ranks || cause->kind == FindingKind::host;
     if (!is_of_ranks || !verdict.names_ranks()) set_share(judged, cause->cost_share.value_or(0), verdict);
