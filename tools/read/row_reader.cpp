@@ -120,9 +120,24 @@ bool may_have_template(const Row& row) {
 
 }  // namespace
 
-RowTemplate::RowTemplate(const Row& row) : text_(row.text), row_(row) {
-    text_.append(word_bytes, '\0');
-    row_.text = {text_.data(), row.text.size()};
+RowTemplate::RowTemplate(const Row& row) : row_(row) {
+    all_.set_text(row.text);
+    folded_.set_text(row.text);
+    row_.text = {all_.text.data(), row.text.size()};
+}
+
+void RowTemplate::Pattern::set_text(std::string_view row) {
+    text = row;
+    text.append(word_bytes, '\0');
+    pieces.clear();
+}
+
+void RowTemplate::Pattern::add(Piece piece, std::size_t begin, std::size_t end) {
+    piece.begin = static_cast<std::uint32_t>(begin);
+    piece.size = static_cast<std::uint32_t>(end - begin);
+    piece.last_mask = 0;
+    std::memset(&piece.last_mask, UINT8_MAX, piece.size % word_bytes);
+    pieces.push_back(piece);
 }
 
 std::unique_ptr<RowTemplate> RowTemplate::of(const Row& row) {
@@ -183,7 +198,7 @@ bool RowTemplate::find_pieces() {
         } else if (depth == 1 && is_value && begins_number(c)) {
             add_piece(literal, at, key);
             literal = std::min(text.find_first_not_of(number_characters, at), text.size());
-            pieces_.back().has_many_digits = literal - at > 2 * word_bytes;
+            all_.pieces.back().has_many_digits = literal - at > 2 * word_bytes;
             at = literal - 1;
         }
     }
@@ -193,9 +208,6 @@ bool RowTemplate::find_pieces() {
 
 void RowTemplate::add_piece(std::size_t begin, std::size_t end, std::string_view key) {
     Piece piece;
-    piece.begin = static_cast<std::uint32_t>(begin);
-    piece.size = static_cast<std::uint32_t>(end - begin);
-    std::memset(&piece.last_mask, UINT8_MAX, piece.size % word_bytes);
     for_each_member(row_keys, [&](const auto& known) {
         if (known.key != key || !known.is_in(row_.type)) return;
         auto& value = row_.*known.member;
@@ -214,12 +226,12 @@ void RowTemplate::add_piece(std::size_t begin, std::size_t end, std::string_view
                 piece.decimal = &*value;
         }
     });
-    pieces_.push_back(piece);
+    all_.add(piece, begin, end);
 }
 
 // Inlined as read_number() is: calls for the ten to twelve numbers of a row take an eighth of the time of reading.
-[[gnu::always_inline]] inline bool RowTemplate::is_literal(const Piece& piece, const char* at) const {
-    const char* literal = text_.data() + piece.begin;
+[[gnu::always_inline]] inline bool RowTemplate::is_literal(const Piece& piece, const char* text, const char* at) {
+    const char* literal = text + piece.begin;
     const char* const last = literal + piece.size / word_bytes * word_bytes;
     for (; literal != last; literal += word_bytes, at += word_bytes)
         if (load(literal) != load(at)) return false;
@@ -241,17 +253,62 @@ void RowTemplate::add_piece(std::size_t begin, std::size_t end, std::string_view
     return number.end;
 }
 
-const Row* RowTemplate::read(const char* at) {
+const Row* RowTemplate::read(const Pattern& pattern, const char* at) {
     const char* const begin = at;
-    const Piece* const last = &pieces_.back();
-    for (const Piece* piece = pieces_.data(); piece != last; ++piece) {
-        if (!is_literal(*piece, at)) return nullptr;
+    const char* const text = pattern.text.data();
+    const Piece* const last = &pattern.pieces.back();
+    for (const Piece* piece = pattern.pieces.data(); piece != last; ++piece) {
+        if (!is_literal(*piece, text, at)) return nullptr;
         at = read_number(*piece, at + piece->size);
         if (at == nullptr) return nullptr;
     }
-    if (!is_literal(*last, at)) return nullptr;
+    if (!is_literal(*last, text, at)) return nullptr;
     row_.text = {begin, static_cast<std::size_t>(at + last->size - begin)};
     return &row_;
+}
+
+const Row* RowTemplate::read(const char* at) {
+    const bool is_folded = !folded_.pieces.empty();
+    const Row* row = is_folded ? read(folded_, at) : nullptr;
+    if (row == nullptr) {
+        if (is_folded && !is_literal(all_.pieces.front(), all_.text.data(), at)) return nullptr;
+        row = read(all_, at);
+        if (is_folded && row == nullptr) read(all_, folded_.text.data());  // the numbers that folded_ does not read
+        if (row == nullptr) return nullptr;
+        if (is_folded) unfold();
+    }
+    if (++rows_ == rows_to_fold_) fold();
+    return row;
+}
+
+// The rows that are compared are one less than a power of two apart: numbers that come in turn, as those of
+// micro-batches, are rarely the same then.
+void RowTemplate::unfold() {
+    rows_to_fold_ = rows_ < 4 * rows_to_fold_ ? std::min(2 * rows_to_fold_, most_rows_to_fold) : least_rows_to_fold;
+    rows_ = 0;
+    folded_.set_text(row_.text);
+}
+
+void RowTemplate::fold() {
+    const std::string before = std::move(folded_.text);
+    folded_.set_text(row_.text);
+    const std::string_view now = row_.text;
+    std::size_t literal = 0;  // where the one that goes on begins, in the row of now
+    std::size_t at = 0;
+    std::size_t at_before = 0;
+    for (const Piece& piece : all_.pieces) {
+        at += piece.size;
+        at_before += piece.size;
+        const std::size_t end = std::min(now.find_first_not_of(number_characters, at), now.size());
+        const std::size_t end_before = before.find_first_not_of(number_characters, at_before);
+        const bool is_last = &piece == &all_.pieces.back();
+        if (is_last || now.substr(at, end - at) != std::string_view(before).substr(at_before, end_before - at_before)) {
+            folded_.add(piece, literal, at);
+            literal = end;
+        }
+        at = end;
+        at_before = end_before;
+    }
 }
 
 // Rows of a job come in the same order in every step. Behind one that comes several times, such as a reduction in

@@ -28,7 +28,7 @@ class RowTemplate {
     [[nodiscard]] static std::unique_ptr<RowTemplate> of(const Row& row);
     /// A hash of the text without its numbers: the same of all rows that one template reads. A NUL must end the text.
     static std::uint64_t shape_of(const char* at);
-    [[nodiscard]] std::uint64_t shape() const { return shape_of(text_.data()); }
+    [[nodiscard]] std::uint64_t shape() const { return shape_of(all_.text.data()); }
 
     /// The row at `at`, if it is like this one and within its limits. The result is valid until the next call.
     /// RowParser::padding_bytes must be readable behind the text.
@@ -40,7 +40,7 @@ class RowTemplate {
     /// Literal text, and the number behind it. At most one of the pointers is set; none for a number that is skipped,
     /// and for the end of the row.
     struct Piece {
-        std::uint32_t begin = 0;  // in text_
+        std::uint32_t begin = 0;  // in the text of its pattern
         std::uint32_t size = 0;
         bool has_many_digits = false;  // likely, as the row had that it is made of
         std::uint64_t last_mask = 0;   // selects what its last word has of the text
@@ -52,15 +52,32 @@ class RowTemplate {
         double most = 0;
     };
 
+    /// The text of a row, with room for a word more, and its pieces.
+    struct Pattern {
+        std::string text{};
+        std::vector<Piece> pieces{};
+
+        void set_text(std::string_view row);
+        void add(Piece piece, std::size_t begin, std::size_t end);
+    };
+
+    static constexpr std::uint32_t least_rows_to_fold = 8;
+    static constexpr std::uint32_t most_rows_to_fold = 1U << 20;
+
     explicit RowTemplate(const Row& row);
     bool find_pieces();
     void add_piece(std::size_t begin, std::size_t end, std::string_view key);
-    bool is_literal(const Piece& piece, const char* at) const;
+    const Row* read(const Pattern& pattern, const char* at);
+    void fold();
+    void unfold();
+    static bool is_literal(const Piece& piece, const char* text, const char* at);
     static const char* read_number(const Piece& piece, const char* at);
 
-    std::string text_;  // of the row that it was made of, and room for a word more
-    Row row_;           // what all rows have in common, and the numbers of the last one
-    std::vector<Piece> pieces_;
+    Row row_;                 // what all rows have in common, and the numbers of the last one
+    Pattern all_;             // of the row that it was made of
+    Pattern folded_;          // of a later row: numbers that were the same some rows before are literal text
+    std::uint32_t rows_ = 1;  // since folded_ got its text, with that one
+    std::uint32_t rows_to_fold_ = least_rows_to_fold;
 };
 
 /// One a thread. Each row is valid until the next call.

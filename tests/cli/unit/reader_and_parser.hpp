@@ -26,7 +26,8 @@ inline bool same_bits(const std::optional<double>& a, const std::optional<double
 inline bool same_row(const Row& a, const Row& b) {
     return a.type == b.type && a.text == b.text && a.name == b.name && a.step == b.step && a.rank == b.rank &&
            same_bits(a.duration_ms, b.duration_ms) && same_bits(a.elapsed_ms, b.elapsed_ms) &&
-           same_bits(a.value, b.value) && a.start_ns == b.start_ns && same_bits(a.lag_ms, b.lag_ms) && a.seq == b.seq &&
+           same_bits(a.value, b.value) && a.start_ns == b.start_ns && same_bits(a.lag_ms, b.lag_ms) &&
+           same_bits(a.host_ms, b.host_ms) && a.is_unfinished == b.is_unfinished && a.seq == b.seq &&
            a.depth == b.depth && a.stream == b.stream && a.bytes == b.bytes && a.group == b.group && a.coll == b.coll &&
            a.kind == b.kind && a.clock == b.clock && a.odd_key == b.odd_key && a.run == b.run && a.stats == b.stats;
 }
