@@ -29,9 +29,8 @@ namespace {
 using namespace tool;
 
 constexpr std::uint64_t default_max_bytes = 200'000'000;
-// The share of the work that is done when these are.
-constexpr double survey_end = 0.4;
-constexpr double clocks_end = 0.6;
+// The share of the work that is done when the job is loaded.
+constexpr double load_end = 0.4;
 
 struct TraceCommand {
     InputOptions input;
@@ -44,16 +43,11 @@ struct TraceCommand {
 
     [[nodiscard]] bool selects() const { return !all && (filter.ranks.empty() || filter.steps.empty()); }
 
-    [[nodiscard]] TraceFilter filters() const {
-        FilterOptions without_phases = filter;
-        without_phases.phases.clear();
-        return {filter.filter(), filter.filter(), without_phases.filter(), AttemptChoice::parse(attempt)};
-    }
-
     /// Limits a filter to what the selection has and the command line left open.
     void narrow(Filter& shown, const Selection& selection) const {
         if (filter.ranks.empty()) shown.set_ranks(fmt::format("{}", fmt::join(selection.ranks, ",")));
-        if (filter.steps.empty()) shown.set_steps(fmt::format("{}:{}", selection.first_step, selection.last_step));
+        if (filter.steps.empty())
+            shown.set_steps(fmt::format("{}:{}", selection.steps.front(), selection.steps.back()));
     }
 
     [[nodiscard]] std::string describe_ranks_left_out(const Selection& selection) const {
@@ -67,10 +61,11 @@ struct TraceCommand {
 
     [[nodiscard]] std::vector<std::string> not_selected(const Selection& selection) const {
         std::vector<std::string> left_out;
-        if (filter.ranks.empty() && !selection.has_all_ranks()) left_out.push_back(describe_ranks_left_out(selection));
-        if (filter.steps.empty() && selection.first_step_of_job < selection.first_step)
+        if (filter.ranks.empty() && selection.ranks.size() < selection.ranks_of_job)
+            left_out.push_back(describe_ranks_left_out(selection));
+        if (filter.steps.empty() && selection.first_step_of_job < selection.steps.front())
             left_out.push_back(fmt::format("steps {} to {}", format_integer(selection.first_step_of_job),
-                                           format_integer(selection.first_step - 1)));
+                                           format_integer(selection.steps.front() - 1)));
         return left_out;
     }
 
@@ -100,29 +95,14 @@ struct TraceCommand {
         }
     }
 
-    [[nodiscard]] std::optional<Selection> select(const InputSet& set, const TraceFilter& filters, RunSelection& run,
-                                                  bool& has_several_hosts) const {
-        if (!selects()) return std::nullopt;
-        Survey survey;
-        read_run(
-            set, input.reading({0, survey_end}), run, [&] { survey = {}; },
-            [&](const InputFile&, std::size_t) { return std::make_unique<FileSurvey>(filters); },
-            [&](FileSurvey&& file, FileReport&&) { survey.merge(std::move(file.survey())); });
-        has_several_hosts = survey.has_several_hosts();
-        return survey.empty() ? std::nullopt : std::optional(survey.select());
-    }
-
-    /// From the communication of all ranks in the steps that are shown.
-    [[nodiscard]] ClockShifts find_clocks(const InputSet& set, const TraceFilter& filters) const {
+    /// For the ranks and steps to show, and for clocks; the communication alone where only these are left.
+    [[nodiscard]] Job load_job(const InputSet& set) const {
         constexpr std::uint64_t max_samples = 4'000'000;
-        const WorkRange range{selects() ? survey_end : 0, clocks_end};
-        LoadOptions options{filters.shown.of_steps(),
-                            run_options.choice(),
-                            {AttemptChoice::Mode::all},
-                            max_samples,
-                            input.reading(range)};
-        options.keeps_messages = options.only_comm = true;
-        return {load(set, options), {}};
+        LoadOptions options{filter.filter().of_steps(), run_options.choice(), AttemptChoice::parse(attempt),
+                            max_samples, input.reading({0, load_end})};
+        options.keeps_messages = true;
+        options.only_comm = !selects();
+        return load(set, options);
     }
 
     void say_clocks(const ClockShifts& clocks) const {
@@ -140,12 +120,7 @@ struct TraceCommand {
         };
         restart();
         return read_run(
-            set,
-            input.reading({clocks.any() ? clocks_end
-                           : selects()  ? survey_end
-                                        : 0,
-                           1}),
-            run, restart,
+            set, input.reading({load_end, 1}), run, restart,
             [&](const InputFile&, std::size_t index) {
                 return std::make_unique<FileTrace>(filters, clocks, *sorter, index);
             },
@@ -153,16 +128,20 @@ struct TraceCommand {
     }
 
     Status run() const {
-        TraceFilter filters = this->filters();
+        TraceFilter filters{filter.filter(), filter.filter(), AttemptChoice::parse(attempt)};
         InputSet set = input.find();
         refuse_input_as_output(set, out);
         const StreamCopies copies = copy_streams(set, spill_directory_for(out));
-        RunSelection run(run_options.choice());
-        bool has_several_hosts = true;
-        const std::optional<Selection> selection = select(set, filters, run, has_several_hosts);
-        if (selection) narrow(filters.shown, *selection);
+        std::optional<Selection> selection;
         ClockShifts clocks;
-        if (has_several_hosts) clocks = find_clocks(set, filters);
+        RunSelection run(run_options.choice());
+        {
+            const Job job = load_job(set);
+            if (selects()) selection = select(job, filters.asked);
+            if (selection) narrow(filters.shown, *selection);
+            clocks = {job, selection && filter.steps.empty() ? selection->steps : std::vector<std::int64_t>()};
+            run = job.selection;
+        }
         Output output(out);
         std::optional<RowSorter> sorter;
         TraceFacts facts;

@@ -16,7 +16,7 @@
 #include "base/progress.hpp"
 #include "merge/row_sorter.hpp"
 #include "read/coverage.hpp"
-#include "read/file_reader.hpp"
+#include "read/file_report.hpp"
 #include "read/filter.hpp"
 #include "read/run_tracker.hpp"
 

@@ -38,7 +38,8 @@ void FileTrace::take(const Row& row, std::uint64_t line) {
     note(row);
     const std::int64_t attempt = tracker_.attempt_of(*row.rank, tracker_.observe(row).run);
     const bool is_shown = row.type != RowType::run && row.type != RowType::stats && row.type != RowType::unknown;
-    if (is_shown && filter_.accepts_attempt(attempt) && filter_.shown.accepts(row)) add(row, attempt, line);
+    const bool is_of_attempt = filter_.attempt.mode != AttemptChoice::Mode::one || attempt == filter_.attempt.attempt;
+    if (is_shown && is_of_attempt && filter_.shown.accepts(row)) add(row, attempt, line);
 }
 
 void FileTrace::add(const Row& row, std::int64_t attempt, std::uint64_t line) {

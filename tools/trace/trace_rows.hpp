@@ -12,6 +12,7 @@
 #include "merge/row_sorter.hpp"
 #include "model/clock_shifts.hpp"
 #include "read/coverage.hpp"
+#include "read/file_report.hpp"
 #include "read/filter.hpp"
 #include "read/inputs.hpp"
 #include "read/open_spans.hpp"
@@ -31,14 +32,9 @@ struct TraceFacts {
 };
 
 struct TraceFilter {
-    Filter asked;     // of the job's ranks, these are expected
-    Filter shown;     // the rows of the trace
-    Filter surveyed;  // the rows of the survey
+    Filter asked;  // of the job's ranks, these are expected
+    Filter shown;  // the rows of the trace
     AttemptChoice attempt;
-
-    [[nodiscard]] bool accepts_attempt(std::int64_t of_row) const {
-        return attempt.mode != AttemptChoice::Mode::one || of_row == attempt.attempt;
-    }
 };
 
 /// The start of a row that has one, with the clock of its host set right.
