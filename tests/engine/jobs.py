@@ -50,6 +50,8 @@ def kinds():
         Kind("ddp slow from the middle", "ddp", {}, slow([3], 1.3, first=50), named=(3,)),
         Kind("fsdp slow rank", "fsdp", {}, slow([6], 1.2), named=(6,)),
         Kind("tensor slow rank", "tensor", {}, slow([6], 1.25), named=(6,)),
+        Kind("tensor slow rank, left at different times", "tensor", {"leave_ms": 2.0}, slow([6], 1.25), named=(6,),
+             layouts=tuple(one for one in LAYOUTS if one != "lean")),  # groups without names are told by their ends
         Kind("tensor slow link", "tensor", {"dp": 4, "tp": 4}, Fault("link", factor=4.0, group="tp2"),
              named=(8, 9, 10, 11), kept_ranks=(0, 1, 4, 5, 8, 9, 12, 13)),
         Kind("tensor slow link, two groups", "tensor", {}, Fault("link", factor=4.0, group="tp1")),

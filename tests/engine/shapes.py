@@ -64,8 +64,9 @@ def fsdp(ranks=8, layers=4, transfer_ms=3.0):
     return program
 
 
-def tensor(dp=2, tp=4, layers=4, transfer_ms=1.0):
-    """Ranks of a tensor-parallel group reduce inside of forward and backward, on the same stream."""
+def tensor(dp=2, tp=4, layers=4, transfer_ms=1.0, leave_ms=0.0):
+    """Ranks of a tensor-parallel group reduce inside of forward and backward, on the same stream. ``leave_ms``: the last of
+    them leaves a collective so much later than the first, as with gloo."""
     places = [{"tp": rank % tp, "dp": rank // tp} for rank in range(dp * tp)]
     program = Program(dp * tp, places)
     for rank, place in enumerate(places):
@@ -76,8 +77,10 @@ def tensor(dp=2, tp=4, layers=4, transfer_ms=1.0):
             for layer in range(layers):
                 made = program.op(rank, MAIN, phase, layer_ms, after, (layer,))
                 first = made if first is None else first
-                last = program.collective(rank, "all_reduce", f"tp{place['dp']}", number, transfer_ms, stream=MAIN,
-                                          depth=2)
+                meeting = (f"tp{place['dp']}", number)
+                reduced = program.op(rank, MAIN, "all_reduce", transfer_ms, meeting=meeting)
+                last = program.op(rank, MAIN, "leave", (rank + number) % tp / (tp - 1) * leave_ms)
+                program.row("all_reduce", "comm", reduced, last, meeting[0], meeting, depth=2)
                 number += 1
                 after = []
             program.row(phase, "compute", first, last)

@@ -32,8 +32,8 @@ def test_a_slow_rank_costs_what_the_same_job_without_it_saves(answer_of, layout)
     assert says_truth(simulated, answer) and answer.ranks == [3]
 
 
-@pytest.mark.parametrize("name", ["fsdp slow rank", "tensor slow rank", "pipeline slow rank",
-                                  "pipeline slow rank, stages unsaid", "experts slow rank", "accumulation slow rank",
+@pytest.mark.parametrize("name", ["fsdp slow rank", "tensor slow rank", "tensor slow rank, left at different times",
+                                  "pipeline slow rank", "pipeline slow rank, stages unsaid", "experts slow rank", "accumulation slow rank",
                                   "uneven pipeline", "tensor slow link"])
 def test_each_shape_of_training_has_its_own_truth(answer_of, name):
     assert says_truth(*answer_of(name))

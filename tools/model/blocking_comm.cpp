@@ -21,7 +21,7 @@ constexpr double least_slope = 0.7;        // between 0, of launches that wait f
 constexpr double least_errors = 5;         // standard errors of the slope
 constexpr double fewest = 30;
 
-/// One launch inside of work: how long it took, and when the next one or the end of the work followed on its begin.
+/// One launch inside of work: how long it took, and when the next one followed on its begin.
 struct Launch {
     double ms;
     double next_ms;
@@ -85,9 +85,9 @@ class LaunchCollector {
         for (std::size_t i = 0; i < comm.size(); ++i) {
             const Interval own = comm[i]->sample->interval();
             if (own.begin_ns < outer.begin_ns || own.begin_ns >= outer.end_ns) continue;
-            const bool is_last = i + 1 == comm.size() || comm[i + 1]->sample->start_ns >= outer.end_ns;
-            const std::int64_t next_ns = is_last ? outer.end_ns : comm[i + 1]->sample->start_ns;
-            if (is_last && next_ns < own.end_ns + near_ns) continue;  // the work ends with it, whatever waits
+            // Work may end with the last one, whatever waits.
+            if (i + 1 == comm.size() || comm[i + 1]->sample->start_ns >= outer.end_ns) break;
+            const std::int64_t next_ns = comm[i + 1]->sample->start_ns;
             PhaseLaunches& of = phases_[phases[comm[i]->phase].name];
             ++of.all;
             if (next_ns < own.end_ns + near_ns) {
@@ -103,7 +103,7 @@ class LaunchCollector {
 };
 
 bool says_nothing(const PhaseSeries& phase) {
-    return phase.clock == Clock::none && !phase.samples.empty() && (*phase.samples.begin()).has_start();
+    return phase.clock != Clock::gpu && !phase.samples.empty() && (*phase.samples.begin()).has_start();
 }
 
 }  // namespace

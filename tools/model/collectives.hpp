@@ -27,8 +27,8 @@ using Collectives = std::vector<Collective>;
 
 struct Job;
 
-/// Finds which communication the work that it is inside of waits for, in rows that name neither a stream nor how deep
-/// they are: sets PhaseSeries::blocks. `steps`: of which samples were kept, ascending.
+/// Finds which communication the work that it is inside of waits for, in rows that no GPU timed: sets
+/// PhaseSeries::blocks. `steps`: of which samples were kept, ascending.
 void find_blocking_comm(RankSeries& ranks, const std::vector<std::int64_t>& steps);
 
 /// Puts numbers in the place of keys in all samples of communication.

@@ -8,7 +8,6 @@
 
 #include "base/hash.hpp"
 #include "base/parallel.hpp"
-#include "matching/operation.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -216,25 +215,14 @@ void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank)
     count_rows(std::span(step.rows).subspan(first));
 }
 
-namespace {
-
-/// Whether the work that communication is inside of waits for it. On the host ranks leave a collective at different
-/// times, which the replay does not have: there it is so only for what takes work to other ranks and back.
-bool is_waited_for(const PhaseSeries& phase, const Sample& sample) {
-    if (sample.depth() == 0) return false;
-    return phase.clock == Clock::gpu ||
-           (phase.clock == Clock::host && operation_of_name(phase.name) == Operation::all_to_all);
-}
-
-}  // namespace
-
 TimedRow JobRows::row_of(const SpansOfRank& rank, const PhaseSeries& phase, std::uint16_t name,
                          const Sample& sample) const {
     const double start_ms = static_cast<double>(sample.start_ns - origin_ns_) / ns_per_row_ms;
     const bool is_comm = name != step_name && names_[name].is_comm();
     auto stream = static_cast<std::uint16_t>(sample.stream());
     if (phase.clock == Clock::host && stream == 0) stream = host_stream;
-    if (!rank.has_streams && is_comm && !phase.blocks && !is_waited_for(phase, sample)) stream = unnamed_comm_stream;
+    if (!rank.has_streams && is_comm && !phase.blocks && (sample.depth() == 0 || phase.clock != Clock::gpu))
+        stream = unnamed_comm_stream;
     return {start_ms,
             start_ms + sample.duration_ms,
             sample.collective,

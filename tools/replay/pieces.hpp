@@ -45,6 +45,7 @@ struct Piece {
     double end_ms = 0;
     double own_ms = 0;    // of local work
     double limit_ms = 0;  // of a lost one: it ended before
+    double late_ms = 0;   // of communication: it ended so much later than its collective
     std::uint64_t key = 0;
     std::uint32_t collective = 0;
     std::uint32_t slot = no_index;  // in the role's template

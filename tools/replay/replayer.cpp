@@ -126,13 +126,15 @@ void Replayer::replay_step(const StepGraph& graph, std::span<const Scenario> sce
             const GraphEdge& wait = graph.edges[edge];
             const double* const from_ms = &ends_ms[wait.from * Lanes];
             const std::array<double, Lanes> delay_ms = delays_ms<Lanes>(graph, node, wait, scenarios);
-            if (wait.share == 1) {
-                for (std::size_t i = 0; i < Lanes; ++i) start_ms[i] = std::max(start_ms[i], from_ms[i] + delay_ms[i]);
+            if (wait.behind >= 0) {
+                const auto behind_ms = static_cast<double>(wait.behind);
+                for (std::size_t i = 0; i < Lanes; ++i)
+                    start_ms[i] = std::max(start_ms[i], from_ms[i] + behind_ms + delay_ms[i]);
             } else {
                 const float* const own = &own_ms[(wait.from - ranks_) * Lanes];
-                const double rest = 1.0 - static_cast<double>(wait.share);
+                const auto rest = static_cast<double>(wait.behind);
                 for (std::size_t i = 0; i < Lanes; ++i)
-                    start_ms[i] = std::max(start_ms[i], from_ms[i] - rest * static_cast<double>(own[i]) + delay_ms[i]);
+                    start_ms[i] = std::max(start_ms[i], from_ms[i] + rest * static_cast<double>(own[i]) + delay_ms[i]);
             }
         }
         double* const end_ms = &ends_ms[(ranks_ + node) * Lanes];

@@ -22,7 +22,7 @@ struct RawNode {
 struct RawEdge {
     std::uint32_t from;  // a node, or a rank where of_rank
     std::uint32_t to;
-    float share;
+    float behind;
     float delay_ms;
     std::uint32_t key;
     bool of_rank;
@@ -216,7 +216,11 @@ class StepBuilder {
             if (ends_ms.size() < parts.size()) end_lost_parts(parts, median_of(ends_ms));
         }
         const auto number = static_cast<std::uint32_t>(nodes_.size());
-        for (const CommPart& part : parts) piece_of(part).node = number;
+        for (const CommPart& part : parts) {
+            Piece& piece = piece_of(part);
+            piece.node = number;
+            if (!piece.is_lost) piece.late_ms = std::max(0.0, piece.end_ms - (node.time_ms + node.own_ms));
+        }
         nodes_.push_back(node);
     }
 
@@ -252,7 +256,7 @@ class StepBuilder {
         bool held_up = false;
         const auto wait_for = [&](const Piece& before) {
             ready_ms = std::max(ready_ms, before.end_ms);
-            add_edge(before.node, piece.node, 1, key_of(rank, piece));
+            add_edge(before, piece.node, 0, key_of(rank, piece));
         };
         link_stream(rank.pieces.all, number, begin, [&](const Piece& before) {
             held_up |= before.end_ms > piece.start_ms - held_up_within_ms(before.own_ms, model_.tolerance_ms);
@@ -273,7 +277,7 @@ class StepBuilder {
         if (edges_.size() == first) {
             ready_ms = rank.pieces.first_ms;
             rank.begins_lost |= piece.is_lost;
-            edges_.push_back({rank.pieces.rank, piece.node, 1, 0, key_of(rank, piece), true});
+            edges_.push_back({rank.pieces.rank, piece.node, 0, 0, key_of(rank, piece), true});
         }
         if (piece.is_lost) return;
         const double delay_ms = std::max(0.0, piece.start_ms - ready_ms);
@@ -324,11 +328,12 @@ class StepBuilder {
             at = std::min(held_up ? share : 1.0, observed);
         }
         ready_ms = std::max(ready_ms, in.start_ms + at * in.own_ms);
-        add_edge(in.node, piece.node, static_cast<float>(at), key_of(rank, piece));
+        add_edge(in, piece.node, at - 1, key_of(rank, piece));
     }
 
-    void add_edge(std::uint32_t from, std::uint32_t to, float share, std::uint32_t key) {
-        if (from != to) edges_.push_back({from, to, share, 0, key, false});
+    void add_edge(const Piece& from, std::uint32_t to, double behind, std::uint32_t key) {
+        if (from.node != to)
+            edges_.push_back({from.node, to, static_cast<float>(behind + from.late_ms), 0, key, false});
     }
 
     void add_end(const OfRank& rank) {
@@ -338,7 +343,7 @@ class StepBuilder {
         for (std::size_t stream = 0; stream < rank.pieces.stream_ends.size(); ++stream) {
             const Piece& last = rank.pieces.all[rank.pieces.stream_ends[stream] - 1];
             last_ms = std::max(last_ms, last.end_ms);
-            add_edge(last.node, end, 1, model_.key_of_end(rank.role));
+            add_edge(last, end, 0, model_.key_of_end(rank.role));
         }
         const auto delay_ms = static_cast<float>(std::max(0.0, rank.pieces.last_ms - last_ms));
         for (std::size_t i = first; i < edges_.size(); ++i) edges_[i].delay_ms = delay_ms;
@@ -371,7 +376,7 @@ class StepBuilder {
         graph_.edges.resize(edges_.size());
         const auto ranks = static_cast<std::uint32_t>(model_.rows->ranks().size());
         for (const RawEdge& edge : edges_)
-            graph_.edges[next[place[edge.to]]++] = {edge.of_rank ? edge.from : ranks + place[edge.from], edge.share,
+            graph_.edges[next[place[edge.to]]++] = {edge.of_rank ? edge.from : ranks + place[edge.from], edge.behind,
                                                     edge.delay_ms, edge.key};
         for (auto& [rank, node] : graph_.ends) node = place[node];
     }

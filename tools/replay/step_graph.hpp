@@ -89,8 +89,8 @@ struct JobModel {
 /// What a node waits for.
 struct GraphEdge {
     std::uint32_t from;  // a rank: the end of its step before; or the number of ranks plus a node
-    float share;         // 1: the end of what it waits for; less: this share of its own work
-    float delay_ms;      // that was observed
+    float behind;        // ms behind its end; if negative, before it by this share of its own work
+    float delay_ms;      // that was observed beyond that
     std::uint32_t key;   // of the piece that waits
 };
 
