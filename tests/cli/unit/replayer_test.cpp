@@ -15,15 +15,16 @@ class SmallGraph {
 
     struct Wait {
         std::uint32_t from;
-        float share = 1;
+        float behind = 0;
         float delay_ms = 0;
     };
     static Wait step_before(std::uint32_t rank) { return {rank}; }
-    [[nodiscard]] Wait end_of(std::uint32_t node, float delay_ms = 0) const { return {ranks_ + node, 1, delay_ms}; }
-    [[nodiscard]] Wait part_of(std::uint32_t node, float share) const { return {ranks_ + node, share}; }
+    [[nodiscard]] Wait end_of(std::uint32_t node, float delay_ms = 0) const { return {ranks_ + node, 0, delay_ms}; }
+    [[nodiscard]] Wait part_of(std::uint32_t node, float share) const { return {ranks_ + node, share - 1}; }
+    [[nodiscard]] Wait behind(std::uint32_t node, float ms) const { return {ranks_ + node, ms}; }
 
     std::uint32_t add(float own_ms, const std::vector<Wait>& waits, std::uint32_t rank = 0) {
-        for (const Wait& wait : waits) graph_.edges.push_back({wait.from, wait.share, wait.delay_ms, 0});
+        for (const Wait& wait : waits) graph_.edges.push_back({wait.from, wait.behind, wait.delay_ms, 0});
         graph_.own_ms.push_back(own_ms);
         graph_.keys.push_back(0);
         graph_.ranks.push_back(rank);
@@ -65,6 +66,21 @@ TEST(Replayer, RanksWaitForTheLastOneInACollective) {
     EXPECT_DOUBLE_EQ(replayer.mean_step_ms(with(1, 5)), 14) << "then the other is the last";
     EXPECT_DOUBLE_EQ(replayer.mean_step_ms(with(0, 5)), 16) << "nobody waits for the first";
     EXPECT_DOUBLE_EQ(replayer.mean_step_ms(with(2, 0)), 13) << "without the transfer";
+}
+
+TEST(Replayer, RanksLeaveACollectiveAtTheirOwnTimes) {
+    SmallGraph graph(2);
+    const auto first = graph.add(10, {SmallGraph::step_before(0)});
+    const auto second = graph.add(12, {SmallGraph::step_before(1)});
+    const auto collective = graph.add(3, {graph.end_of(first), graph.end_of(second)});
+    graph.end(0, graph.add(1, {graph.end_of(collective)}));
+    graph.end(1, graph.add(1, {graph.behind(collective, 2)}));
+    const std::vector<StepGraph> graphs(5, graph.graph());
+    const Replayer replayer(graphs, one_key, 2, 1);
+    EXPECT_DOUBLE_EQ(replayer.steps_ms(std::span(&as_it_was, 1)).front().back(), 18)
+        << "the last one leaves 2 ms later";
+    EXPECT_DOUBLE_EQ(replayer.steps_ms(std::vector{with(1, 6)}).front().back(), 14)
+        << "it may be 4 ms faster before the other is the last";
 }
 
 TEST(Replayer, ManyScenariosAtOnceGiveWhatEachGivesAlone) {
@@ -137,8 +153,8 @@ TEST(Replayer, OfDelaysAsMuchRemainsAsTheLimitAllows) {
 TEST(Replayer, APromptRankBeginsAsItsRoleUsuallyDoes) {
     // Rank 1 begins 20 ms late in each step; usually, 2 ms pass. Both wait for the other at the end.
     SmallGraph graph(2);
-    const auto first = graph.add(10, {{0, 1, 2}}, 0);
-    const auto second = graph.add(10, {{1, 1, 20}}, 1);
+    const auto first = graph.add(10, {{0, 0, 2}}, 0);
+    const auto second = graph.add(10, {{1, 0, 20}}, 1);
     const auto collective = graph.add(3, {graph.end_of(first), graph.end_of(second)});
     graph.end(0, collective);
     graph.end(1, collective);
