@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what a viewer takes a trace of `cep trace` for with the rows: Perfetto's trace processor, or Catapult's trace
-viewer (chrome://tracing).
+"""Compares what Perfetto's trace processor takes a trace of `cep trace` for with the rows.
 
     python3 tests/trace_viewer/trace_viewer.py --cep build/tools/cep [DIRECTORY ...]
-    python3 tests/trace_viewer/trace_viewer.py --catapult CHECKOUT --cep build/tools/cep [DIRECTORY ...]
 
-The trace processor is the WebAssembly of Perfetto's own page; tools/dependencies.sh brings it in. CHECKOUT is a source tree
-of the Catapult project (catapult-project/catapult; `tracing`, `common` and `third_party` will do), which is neither a
-dependency nor part of this repository. Node runs both. Without directories, jobs are simulated, and recordings of real
+The trace processor is the WebAssembly of Perfetto's own page; tools/dependencies.sh brings it in, and Node runs it. Without
+directories, jobs are simulated, and recordings of real
 trainings are read. Slices, their nesting, arguments, counters, marks, arrows and names are compared, and errors of the
-import are shown; status 1 if any differs, 77 if the viewer is missing.
+import are shown; status 1 if any differs, 77 if the trace processor is missing.
 """
 
 import argparse
@@ -26,7 +23,6 @@ from pathlib import Path
 SKIPPED = 77
 FOLDER = Path(__file__).parent
 PERFETTO = FOLDER / "perfetto"
-MODULES = ["tracing.importer.import", "tracing.extras.importer.trace_event_importer", "tracing.model.model"]
 SHOWN_ELSEWHERE = ("type", "name", "rank", "start_ns", "duration_ms")
 AXES = ("dp", "tp", "pp", "cp")
 
@@ -42,16 +38,6 @@ RECORDINGS = [FOLDER.parent / "data" / name for name in ("trainings/pipeline_sta
                                                           "published/slow_worker.jsonl.zst")]
 
 
-def catapult_script(checkout):
-    """Catapult's importer with all that it needs, as one script."""
-    sys.path[:0] = [str(checkout / "tracing"), str(checkout / "common" / "py_vulcanize")]
-    import tracing_project
-    tracing_project.UpdateSysPathIfNeeded()
-    from py_vulcanize import generate
-    load_sequence = tracing_project.TracingProject().CreateVulcanizer().CalcLoadSequenceForModuleNames(MODULES)
-    return generate.GenerateJS(load_sequence)
-
-
 def rows_of(cep, directory):
     merged = subprocess.run([cep, "merge", directory], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     return [json.loads(line) for line in merged.stdout.splitlines()]
@@ -62,7 +48,7 @@ def nanoseconds(milliseconds):
 
 
 def text_of(arguments):
-    """The same for numbers that viewers do not distinguish: 0.0 and 0 in JavaScript, the last bit of a fraction in Perfetto."""
+    """The same for numbers that Perfetto does not distinguish: the last bit of a fraction."""
     def twelve_digits(text):
         return float(f"{float(text):.12g}")
     return json.dumps(json.loads(json.dumps(arguments), parse_int=float, parse_float=twelve_digits), sort_keys=True)
@@ -210,12 +196,12 @@ class Comparison:
         return counts
 
 
-def compare(cep, viewer, directory, folder):
+def compare(cep, directory, folder):
     trace = folder / "trace.json"
     subprocess.run([cep, "trace", "--all", "-o", trace, directory], check=True, stderr=subprocess.DEVNULL)
     # To optimise the WebAssembly would take several times as long as to run it.
-    node = ["node", "--liftoff-only"]
-    found = subprocess.run([*node, *viewer, trace], stdout=subprocess.PIPE, check=True).stdout
+    node = ["node", "--liftoff-only", FOLDER / "import_perfetto.mjs", PERFETTO]
+    found = subprocess.run([*node, trace], stdout=subprocess.PIPE, check=True).stdout
     comparison = Comparison(rows_of(cep, directory), trace.read_bytes(), json.loads(found))
     counts = comparison.run()
     print(f"{Path(directory).name}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
@@ -225,38 +211,31 @@ def compare(cep, viewer, directory, folder):
     return not comparison.differences
 
 
-def viewer_of(catapult, folder):
-    """The command that reads a trace, without the trace; None where what it needs is missing."""
+def has_viewer():
     if shutil.which("node") is None:
         print("skipped: node is missing")
-        return None
-    if catapult:
-        script = folder / "catapult.js"
-        script.write_text(catapult_script(catapult.resolve()), encoding="utf-8")
-        return [FOLDER / "import_trace.js", script]
+        return False
     if not (PERFETTO / "trace_processor.wasm").exists():
         print("skipped: Perfetto's trace processor is missing")
-        return None
-    return [FOLDER / "import_perfetto.mjs", PERFETTO]
+        return False
+    return True
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--catapult", type=Path)
     parser.add_argument("--cep", default="cep")
     parser.add_argument("directories", nargs="*")
     arguments = parser.parse_args()
+    if not has_viewer():
+        return SKIPPED
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        viewer = viewer_of(arguments.catapult, folder)
-        if viewer is None:
-            return SKIPPED
         directories = arguments.directories
         for job, options in JOBS.items() if not directories else ():
             subprocess.run([arguments.cep, "simulate", "-o", folder / job, "--record-every", "1", *options], check=True,
                            stdout=subprocess.DEVNULL)
         directories = directories or [*(folder / job for job in JOBS), *RECORDINGS]
-        results = [compare(arguments.cep, viewer, directory, folder) for directory in directories]
+        results = [compare(arguments.cep, directory, folder) for directory in directories]
     return 0 if all(results) else 1
 
 
