@@ -214,20 +214,8 @@ def test_only_headers_everywhere(cep, job):
     assert len(cep.merged("job").splitlines()) == 2
 
 
-def test_windows_line_ends_and_byte_order_mark(cep, tmp_path):
-    assert outcome(cep, write(tmp_path, b"\xef\xbb\xbf" + b"\r\n".join(LINES) + b"\r\n")) == (6, 0, 0, [])
-
-
 def test_blank_lines(cep, tmp_path):
     assert outcome(cep, write(tmp_path, b"\n\n  \n" + b"\n\n".join(LINES) + b"\n\n")) == (6, 0, 0, [])
-
-
-def test_row_appended_to_a_broken_row_is_kept(cep, tmp_path):
-    path = write(tmp_path, b"\n".join([*LINES[:2], LINES[2][:40] + LINES[3], *LINES[4:]]) + b"\n")
-    kept, skipped, cut_off, located = outcome(cep, path)
-    assert (kept, skipped, cut_off) == (5, 1, 0)
-    assert located == [f"{path}:3: a broken row, with an intact one behind it on the same line"]
-    assert LINES[3] in cep.merged(path).splitlines()
 
 
 @pytest.mark.parametrize("line, why", [
@@ -272,32 +260,10 @@ def test_only_the_first_bad_rows_are_shown_and_the_rest_counted(cep, tmp_path):
     assert "… and 995 more" in stderr
 
 
-def test_empty_file_beside_good_ones(cep, four_ranks):
-    four_ranks.path(4).write_bytes(b"")
-    assert cep.summary("job")["inputs"]["rows"] == len(four_ranks.rows)
-    assert cep("summarize", "job").stderr == b""
-
-
 def test_unreadable_input_beside_good_ones(cep, four_ranks):
     done = cep("summarize", "--json", "job", "nowhere.jsonl")
     assert b"1 input unreadable" in done.stderr and b"nowhere.jsonl: No such file or directory" in done.stderr
     cep("summarize", "--strict", "job", "nowhere.jsonl", status=4)
-
-
-def test_missing_rank_is_named(cep, four_ranks):
-    four_ranks.path(2).unlink()
-    done = cep("summarize", "job")
-    assert done.stderr.decode().splitlines() == ["cep summarize: 3 of 4 ranks", "  missing rank 2"]
-    assert cep.summary("job")["inputs"]["missing_ranks"] == [2]
-
-
-@pytest.mark.parametrize("command", ["summarize", "merge", "check"])
-def test_strict_status(cep, four_ranks, command):
-    cep(command, "--strict", "job")
-    with open(four_ranks.path(1), "ab") as file:
-        file.write(b'{"cut')
-    cep(command, "job", status=4 if command == "check" else 0)
-    cep(command, "--strict", "job", status=4)
 
 
 def test_first_line_says_what_there_was(cep, four_ranks):

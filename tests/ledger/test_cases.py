@@ -127,37 +127,6 @@ def test_what_a_slow_rank_costs_is_not_hidden_by_a_loader_beside_it(tmp_path):
     assert verdict["job_slowdown"] == pytest.approx(108.5 / 101, abs=0.01)
 
 
-class WithStraggler(Base):
-    def load(self, line, step):
-        super().load(line, step)
-        if line.rows.rank == 0:
-            line.host("synthetic_straggler", "other", 20 * MS, "other")
-
-
-def test_a_phase_that_only_one_rank_has_is_its_own_work(tmp_path):
-    job = WithStraggler(8).run(100)
-    folder = job.write(tmp_path / "job")
-    summary = summary_of(folder)
-    assert [(one["rank"], one["phase"]) for one in summary["verdict"]["stragglers"]] == [(0, "synthetic_straggler")]
-    assert Comparison(job, summary["ledger"]).wrong() == []
-    with pytest.raises(RuntimeError, match="status 1"):
-        run_cep("summarize", "--fail-on", "straggler", folder)
-
-
-def test_random_pauses_name_the_phase_that_has_them(tmp_path):
-    maker = Base(8)
-    maker.data = lambda rank, step: 62 if rank == 3 and step * 7919 % 100 < 12 else 2
-    verdict = summary_of(maker.run(300).write(tmp_path / "job"))["verdict"]
-    assert [(one["rank"], one["phase"]) for one in verdict["stragglers"]] == [(3, "data_load")]
-
-
-def test_the_slowest_rank_of_a_phase_is_by_its_mean(tmp_path):
-    maker = Base(8, forward=lambda rank, step: 90 if rank == 5 and step * 7 % 10 < 3 else 30)
-    (phase,) = [one for one in summary_of(maker.run(200).write(tmp_path / "job"))["phases"] if one["name"] == "forward"]
-    assert phase["slowest_rank"] == 5
-    assert phase["skew"] == pytest.approx(48 / 30, abs=0.05)
-
-
 def compared(folder, *arguments, status=0):
     done = subprocess_of("compare", folder / "a", folder / "b", *arguments)
     assert done.returncode == status, done.stderr

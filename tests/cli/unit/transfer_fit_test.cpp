@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fit against closed forms and NumPy.
+// The fit and its standard errors against NumPy; tests/cli/test_comm.py has what follows from the fit.
 #include "stats/transfer_fit.hpp"
 
 #include <gtest/gtest.h>
@@ -16,21 +16,6 @@ TransferFit fit(const std::vector<SizePoint>& points) {
     const auto result = fit_transfers(points, reason);
     EXPECT_TRUE(result.has_value()) << reason;
     return result.value_or(TransferFit{});
-}
-
-TEST(FitTransfers, PointsOnALineGiveTheLine) {
-    std::vector<SizePoint> points;
-    for (const std::int64_t bytes : {1'000, 50'000, 2'000'000, 900'000'000})
-        points.push_back({bytes, 10, 0.020 + static_cast<double>(bytes) / 150e6});
-    const TransferFit line = fit(points);
-    EXPECT_NEAR(line.alpha_us, 20, 1e-9);
-    EXPECT_NEAR(line.beta_gb_per_s.value(), 150, 1e-6);
-    EXPECT_NEAR(line.r_squared, 1, 1e-12);
-    EXPECT_NEAR(line.half_bytes().value(), 20e-6 * 150e9, 1e-3);
-    EXPECT_NEAR(line.time_ms(150e6), 1.020, 1e-9);
-    EXPECT_EQ(line.sizes, 4U);
-    EXPECT_EQ(line.min_bytes, 1'000);
-    EXPECT_EQ(line.max_bytes, 900'000'000);
 }
 
 // numpy.linalg.lstsq on rows (1, x) sqrt(c / (c + 4)) / fitted, repeated until the fitted times stay; standard errors
@@ -64,37 +49,6 @@ TEST(FitTransfers, AnOutlierCountsByHubersWeight) {
     EXPECT_NEAR(line.beta_gb_per_s.value(), 99.33352728271306, 1e-5);
     EXPECT_NEAR(line.beta_error_gb_per_s.value(), 3.3253353041055878, 1e-5);
     EXPECT_NEAR(1 - line.time_ms(4'000'000) / 0.150, 0.5913836630853585, 1e-7);
-}
-
-TEST(ErrorsOf, AreOfSingleTransfers) {
-    const TransferErrors errors = errors_of(std::vector<double>{1, 1, 1.1, 0.9, 1, 1, 1, 1, 1, 5});
-    EXPECT_NEAR(errors.mean, 0.42, 1e-12);
-    EXPECT_NEAR(errors.p90, 0.1 + 0.1 * (4 - 0.1), 1e-12);
-    EXPECT_NEAR(errors.worst, 4, 1e-12);
-}
-
-// Through 0 the relative residuals are r / slope - 1, with r the milliseconds of a byte: the slope is the mean of the
-// r.
-TEST(FitTransfers, LatencyIsNeverNegative) {
-    const TransferFit line = fit({{1'000'000, 5, 0.005}, {10'000'000, 5, 0.100}, {100'000'000, 5, 1.100}});
-    EXPECT_EQ(line.alpha_us, 0);
-    EXPECT_NEAR(line.beta_gb_per_s.value(), 1e-6 / ((0.005e-6 + 0.010e-6 + 0.011e-6) / 3), 1e-6);
-}
-
-TEST(FitTransfers, TimesThatDoNotGrowHaveNoBandwidth) {
-    const TransferFit line = fit({{1'000, 5, 0.030}, {2'000, 5, 0.029}, {3'000, 5, 0.028}});
-    EXPECT_FALSE(line.beta_gb_per_s.has_value());
-    EXPECT_FALSE(line.half_bytes().has_value());
-    EXPECT_NEAR(line.alpha_us, 29, 0.1);
-    EXPECT_NEAR(line.time_ms(1e12), line.alpha_us / 1e3, 1e-12);
-}
-
-TEST(FitTransfers, FewerThanThreeSizesAreRefusedWithTheReason) {
-    std::string reason;
-    EXPECT_FALSE(fit_transfers({{1'000, 5, 0.1}, {2'000, 5, 0.2}}, reason));
-    EXPECT_EQ(reason, "2 distinct sizes, and 3 are needed");
-    EXPECT_FALSE(fit_transfers({{1'000, 5, 0.1}, {2'000, 5, 0.0}, {3'000, 5, -1.0}}, reason));
-    EXPECT_EQ(reason, "1 distinct size, and 3 are needed");
 }
 
 }  // namespace
