@@ -292,6 +292,17 @@ TEST(longer_attributes_with_an_unknown_one_set_are_refused) {
     close_now(profiler);
 }
 
+TEST(invalid_attributes_at_the_end_leave_those_of_the_begin) {
+    cep_profiler* profiler = open_at_step(0);
+    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    cep_attrs begun = no_attrs();
+    begun.bytes = 4096;
+    const cep_attrs ended = with_meta("[1,2]");
+    CHECK_EQ(cep_end_with(region, cep_begin_with(region, CEP_HOST, &begun), CEP_HOST, &ended), CEP_EJSON);
+    const rows all = rows_after_close(profiler);
+    CHECK_EQ(row_int(rows_span(&all, "all_reduce", 0), "bytes"), 4096);
+}
+
 TEST(attributes_are_not_checked_on_an_unrecorded_step) {
     cep_options options = host_options();
     options.record_every_n_steps = 10;

@@ -118,22 +118,3 @@ TEST(programs_that_the_trainer_starts_inherit_no_descriptor) {
     }
     close_now(profiler);
 }
-
-TEST(a_second_profiler_on_one_file_is_off_and_does_not_affect_the_first) {
-    open_shared();
-    cep_profiler* other = open_here();
-    CHECK_EQ(cep_step(other, 0), CEP_OK);
-    CHECK_EQ(cep_recording(other), 0);
-    for (int i = 0; i < 20; ++i) {
-        record_spans(profiler, "forward", 50);
-        record_spans(other, "backward", 50);
-        CHECK_EQ(cep_flush(other, close_timeout_ms), CEP_OK);
-    }
-    close_now(other);
-    close_now(profiler);
-    CHECK_EQ(stats_of(other).recorded, 0);
-    const rows all = rows_read(RANK_FILE);
-    CHECK_EQ(rows_spans_named(&all, "forward"), stats_of(profiler).written);
-    CHECK_EQ(rows_spans_named(&all, "backward"), 0);
-    CHECK_EQ(rows_count(&all, "run"), 1);
-}

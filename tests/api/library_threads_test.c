@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,24 +28,6 @@ TEST(no_thread_runs_before_the_first_recorded_span_and_one_after) {
     CHECK_EQ(count_threads(), 2);
     close_now(profiler);
     wait_for_threads(1);
-}
-
-TEST(a_disabled_or_unlisted_rank_starts_no_thread_and_leaves_no_file) {
-    need_exact_threads();
-    static const int32_t ranks[] = {1};
-    cep_options disabled = host_options(), unlisted = host_options();
-    disabled.enable = 0;
-    unlisted.ranks = ranks;
-    unlisted.ranks_count = 1;
-    cep_profiler* profilers[2] = {open_with(&disabled), open_with(&unlisted)};
-    for (int i = 0; i < 2; ++i) {
-        record_step(profilers[i], 0, "forward");
-        CHECK_EQ(cep_counter(profilers[i], "loss", 1), CEP_OK);
-        CHECK_EQ(cep_flush(profilers[i], 1000), CEP_OK);
-    }
-    CHECK_EQ(count_threads(), 1);
-    for (int i = 0; i < 2; ++i) close_now(profilers[i]);
-    CHECK(!path_exists("out"));
 }
 
 // The value of a "Name:\tvalue" line of a thread's status, as a mask.
@@ -110,17 +91,6 @@ TEST(no_signal_handler_is_installed) {
         if (sigaction(number, NULL, &action) != 0) continue;
         CHECK(action.sa_handler == before[number].sa_handler);
     }
-    close_now(profiler);
-}
-
-TEST(calls_leave_errno_as_it_was) {
-    cep_profiler* profiler = open_here();
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-    errno = EXDEV;
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
-    cep_end(region, cep_begin(region, CEP_HOST), CEP_HOST);
-    CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
-    CHECK_EQ(errno, EXDEV);
     close_now(profiler);
 }
 

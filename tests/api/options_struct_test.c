@@ -218,16 +218,6 @@ TEST(a_meta_of_64_kib_is_accepted_and_a_longer_one_refused) {
     free(longest);
 }
 
-TEST(an_invalid_meta_option_is_refused) {
-    cep_options options = host_options();
-    options.meta = "[1, 2]";
-    cep_profiler* profiler = (cep_profiler*)(intptr_t)1;
-    CHECK_EQ(cep_open(&options, &profiler), CEP_EJSON);
-    CHECK(profiler == NULL);
-    CHECK_CONTAINS(cep_last_error(), "meta");
-    CHECK(!path_exists("out"));
-}
-
 TEST(the_smallest_ring_is_accepted) {
     cep_options options = host_options();
     options.ring_capacity = 16;
@@ -235,14 +225,6 @@ TEST(the_smallest_ring_is_accepted) {
     record_step(profiler, 0, "forward");
     const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
-}
-
-TEST(missing_parents_of_the_directory_are_made) {
-    cep_options options = host_options();
-    options.directory = "a/b/c";
-    cep_profiler* profiler = open_with(&options);
-    CHECK(path_exists("a/b/c/cuda_events_rank_0.jsonl"));
-    close_now(profiler);
 }
 
 TEST(the_default_directory_is_cuda_event_profiler) {
@@ -276,31 +258,6 @@ TEST(the_library_copies_the_strings_and_arrays_it_is_given) {
     record_step(profiler, 0, "forward");
     const rows all = rows_after_close(profiler);
     CHECK_EQ(row_at(rows_nth(&all, "run", 0), "meta/a")->valueint, 1);
-}
-
-TEST(an_unwritable_directory_is_refused_and_named) {
-    // Even root cannot make a directory there.
-    cep_options options = host_options();
-    options.directory = "/proc/cep-cannot-be-made/out";
-    check_refused(&options, CEP_EIO, "/proc/cep-cannot-be-made", "");
-}
-
-TEST(a_directory_that_is_a_file_is_refused_and_named) {
-    FILE* file = fopen("plain", "w");
-    CHECK(file != NULL);
-    fclose(file);
-    cep_options options = host_options();
-    options.directory = "plain";
-    check_refused(&options, CEP_EIO, "plain", "");
-    CHECK_EQ(file_size("plain"), 0);
-}
-
-TEST(a_rank_file_that_is_a_directory_is_refused_and_named) {
-    CHECK_EQ(mkdir("taken", S_IRWXU), 0);
-    CHECK_EQ(mkdir("taken/cuda_events_rank_0.jsonl", S_IRWXU), 0);
-    cep_options options = host_options();
-    options.directory = "taken";
-    check_refused(&options, CEP_EIO, "taken/cuda_events_rank_0.jsonl", "");
 }
 
 TEST(clear_accepts_null_and_sets_the_defaults_again) {

@@ -217,19 +217,6 @@ TEST(the_run_row_says_the_bound) {
     CHECK(bound != NULL && bound->valuedouble == 0.25);
 }
 
-static void check_bound_refused(double percent, const char* shown) {
-    cep_options options = host_options();
-    options.max_overhead_percent = percent;
-    check_refused(&options, CEP_EOPTION, "max_overhead_percent: ", shown);
-}
-
-TEST(a_bound_that_is_no_share_is_refused) {
-    check_bound_refused(-0.5, "-0.5");
-    check_bound_refused(100.5, "100.5");
-    check_bound_refused((double)NAN, "nan");
-    check_bound_refused((double)INFINITY, "inf");
-}
-
 // ---- Programs that were built against version 0.1.0, whose struct ends with `storage` ----
 
 enum { old_bytes = offsetof(cep_options, max_overhead_percent) };

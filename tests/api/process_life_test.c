@@ -78,20 +78,6 @@ TEST(an_immediate_exit_loses_at_most_what_was_not_flushed) {
     CHECK(rows_spans_named(&all, "backward") <= 30);
 }
 
-static void die_after_a_flush(void) {
-    cep_profiler* profiler = open_at_step(1);
-    record_spans(profiler, "forward", 30);
-    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
-    raise(SIGKILL);
-}
-
-TEST(a_kill_loses_at_most_what_was_not_flushed) {
-    const int status = check_in_child(die_after_a_flush);
-    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    const rows all = rows_read(RANK_FILE);
-    CHECK_EQ(rows_spans_named(&all, "forward"), 30);
-}
-
 // State that the forked children below inherit.
 static cep_profiler* inherited;
 static cep_region* inherited_region;
@@ -133,19 +119,6 @@ TEST(a_forked_child_does_nothing_on_the_parents_profiler) {
     CHECK_EQ(rows_count(&all, "run"), 1);
 }
 
-static void do_nothing(void) {}
-
-TEST(a_forked_child_that_exits_does_not_write_the_parents_rows) {
-    inherited = open_here();
-    CHECK_EQ(cep_step(inherited, 1), CEP_OK);
-    record_spans(inherited, "forward", 10);
-    CHECK_EQ(cep_flush(inherited, close_timeout_ms), CEP_OK);
-    const long before = file_size(RANK_FILE);
-    CHECK_CHILD_PASSES(do_nothing);
-    CHECK_EQ(file_size(RANK_FILE), before);
-    close_now(inherited);
-}
-
 static void open_a_profiler_of_its_own(void) {
     cep_options options = host_options();
     options.rank = 1;
@@ -166,35 +139,6 @@ TEST(a_forked_child_may_open_its_own_profiler) {
     CHECK_EQ(rows_spans_named(&parent, "forward"), 1);
     CHECK_EQ(rows_spans_named(&child, "data_load"), 1);
     CHECK(row_int(rows_nth(&child, "run", 0), "pid") != getpid());
-}
-
-static _Atomic bool churning = true;
-
-static void* churn(void* argument) {
-    cep_profiler* profiler = argument;
-    char name[32];
-    for (int i = 0; churning; ++i) {
-        snprintf(name, sizeof name, "region %d", i % 500);
-        record_spans(profiler, name, 1);
-        (void)cep_counter(profiler, name, i);
-    }
-    return NULL;
-}
-
-TEST(a_child_forked_while_other_threads_record_works) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support threads in a child of a threaded process");
-    inherited = open_here();
-    CHECK_EQ(cep_step(inherited, 1), CEP_OK);
-    pthread_t threads[2];
-    for (int i = 0; i < 2; ++i) CHECK_EQ(pthread_create(&threads[i], NULL, churn, inherited), 0);
-    for (int i = 0; i < 30; ++i) CHECK_CHILD_PASSES(open_a_profiler_of_its_own);
-    churning = false;
-    for (int i = 0; i < 2; ++i) CHECK_EQ(pthread_join(threads[i], NULL), 0);
-    close_now(inherited);
-    const rows child = rows_read("out/cuda_events_rank_1.jsonl");
-    CHECK_EQ(rows_spans_named(&child, "data_load"), 30);
-    const cep_stats stats = stats_of(inherited);
-    check_nothing_unaccounted(&stats);
 }
 
 TEST(closing_twice_is_closing_once) {

@@ -1,66 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
 #include "trainer.h"
 
-// Returns which of the given steps, in this order, have a span in the file.
-static void check_recorded(const cep_options* options, const int64_t* steps, size_t steps_count,
-                           const int64_t* expected, size_t expected_count) {
-    cep_profiler* profiler = open_with(options);
-    for (size_t i = 0; i < steps_count; ++i) record_step(profiler, steps[i], "forward");
-    const rows all = rows_after_close(profiler);
-    CHECK_EQ(rows_count(&all, SPAN), expected_count);
-    for (size_t i = 0; i < expected_count; ++i) CHECK_EQ(row_int(rows_nth(&all, SPAN, i), "step"), expected[i]);
-}
+typedef struct window {
+    int64_t start_step, end_step, stride;
+    int64_t steps[22], recorded[22];  // each ends with -1
+} window;
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-TEST(start_2_end_5_stride_2_over_0_to_6_records_2_and_4) {
-    static const int64_t steps[] = {0, 1, 2, 3, 4, 5, 6}, expected[] = {2, 4};
-    cep_options options = host_options();
-    options.start_step = 2;
-    options.end_step = 5;
-    options.record_every_n_steps = 2;
-    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
-}
-
-TEST(defaults_over_0_to_20_record_0_and_10_and_20) {
-    static const int64_t expected[] = {0, 10, 20};
-    int64_t steps[21];
-    for (int i = 0; i < 21; ++i) steps[i] = i;
-    cep_options options = host_options();
-    options.record_every_n_steps = 10;
-    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
-}
-
-TEST(both_ends_of_the_window_are_recorded) {
-    static const int64_t steps[] = {2, 3, 5, 6}, expected[] = {3, 5};
-    cep_options options = host_options();
-    options.start_step = 3;
-    options.end_step = 5;
-    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
-}
-
-TEST(a_window_of_one_step_is_recorded) {
-    static const int64_t steps[] = {3, 4, 5}, expected[] = {4};
-    cep_options options = host_options();
-    options.start_step = 4;
-    options.end_step = 4;
-    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
-}
-
-TEST(the_stride_counts_from_the_start_step) {
-    static const int64_t steps[] = {3, 6, 7, 10, 11, 13, 15}, expected[] = {3, 7, 11, 15};
-    cep_options options = host_options();
-    options.start_step = 3;
-    options.record_every_n_steps = 4;
-    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
-}
-
-TEST(steps_may_jump_repeat_and_go_back) {
-    static const int64_t steps[] = {0, 1000, 1000, 20, 21, 20, INT64_MAX - 7},
-                         expected[] = {0, 1000, 1000, 20, 20, INT64_MAX - 7};
-    cep_options options = host_options();
-    options.record_every_n_steps = 10;
-    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
+TEST(steps_of_the_stride_from_the_first_to_the_last_of_the_window_are_recorded) {
+    static const window windows[] = {
+        {2, 5, 2, {0, 1, 2, 3, 4, 5, 6, -1}, {2, 4, -1}},
+        {0, INT64_MAX, 10, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 19, 20, 21, -1}, {0, 10, 20, -1}},
+        {3, 5, 1, {2, 3, 5, 6, -1}, {3, 5, -1}},
+        {4, 4, 1, {3, 4, 5, -1}, {4, -1}},
+        {3, INT64_MAX, 4, {3, 6, 7, 10, 11, 13, 15, -1}, {3, 7, 11, 15, -1}},
+        {0, INT64_MAX, 10, {0, 1000, 1000, 20, 21, 20, INT64_MAX - 7, -1}, {0, 1000, 1000, 20, 20, INT64_MAX - 7, -1}},
+    };
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; ++w) {
+        const window* one = &windows[w];
+        (void)remove(RANK_FILE);
+        cep_options options = host_options();
+        options.start_step = one->start_step;
+        options.end_step = one->end_step;
+        options.record_every_n_steps = one->stride;
+        cep_profiler* profiler = open_with(&options);
+        for (size_t i = 0; one->steps[i] >= 0; ++i) record_step(profiler, one->steps[i], "forward");
+        const rows all = rows_after_close(profiler);
+        size_t count = 0;
+        for (; one->recorded[count] >= 0; ++count)
+            CHECK_EQ(row_int(rows_nth(&all, SPAN, count), "step"), one->recorded[count]);
+        CHECK_EQ(rows_count(&all, SPAN), count);
+    }
 }
 
 TEST(nothing_is_recorded_before_the_first_step) {
@@ -95,12 +66,6 @@ TEST(a_negative_step_is_refused_and_the_current_step_does_not_change) {
     record_spans(profiler, "forward", 1);
     const rows all = rows_after_close(profiler);
     CHECK_EQ(row_int(rows_nth(&all, SPAN, 0), "step"), 5);
-}
-
-TEST(the_last_possible_step_is_recorded) {
-    static const int64_t steps[] = {INT64_MAX - 1, INT64_MAX}, expected[] = {INT64_MAX - 1, INT64_MAX};
-    const cep_options options = host_options();
-    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
 }
 
 static cep_options rank_of_4(int32_t rank, const int32_t* ranks, uint64_t count) {

@@ -45,6 +45,8 @@ TEST(a_long_run_fills_the_file_up_to_the_limit) {
     record_and_flush(profiler, 1, 20000);
     close_now(profiler);
     check_used_up(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(row_at(rows_last(&all, "stats"), "dropped/file")->valuedouble, stats_of(profiler).dropped_file);
 }
 
 TEST(rows_within_the_limit_are_the_first_ones) {

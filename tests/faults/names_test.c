@@ -41,13 +41,17 @@ TEST(names_that_are_not_text_are_refused_and_do_not_reach_the_file) {
                                         "\x01",
                                         "a\x01",
                                         "a\n",
+                                        "a\tb",
                                         "\x1b[31m",
                                         "a\x7f",
+                                        "\xc2\x80",
                                         "\xc2\x85",
+                                        "a\xc2\x9f",
                                         "\xff",
                                         "\x80",
                                         "a\xc3",
                                         "\xc0\x80",
+                                        "\xc0\xaf",
                                         "\xe2\x82",
                                         "\xed\xa0\x80",
                                         "\xf0\x9f",
@@ -56,6 +60,7 @@ TEST(names_that_are_not_text_are_refused_and_do_not_reach_the_file) {
                                         "\xf8\x88\x80\x80\x80"};
     cep_profiler* profiler = start();
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) check_name_refused(profiler, names[i]);
+    CHECK(cep_region_get(profiler, NULL, CEP_KIND_AUTO) == NULL);
     record_numbers(profiler, 1, 10);
     close_now(profiler);
     CHECK_EQ(stats_of(profiler).recorded, 10);
@@ -121,6 +126,7 @@ TEST(of_100000_regions_4096_are_accepted) {
     }
     CHECK_EQ(accepted, names_allowed);
     CHECK_CONTAINS(cep_last_error(), "4096");
+    CHECK(cep_region_get(profiler, "region 7", CEP_KIND_AUTO) != NULL);
     close_now(profiler);
     CHECK_EQ(stats_of(profiler).written, names_allowed / 100 + 1);
     check_exactly_once(profiler, RANK_FILE);

@@ -39,12 +39,6 @@ TEST(interrupted_writes_keep_every_byte) {
     write_in_pieces(2000);
 }
 
-TEST(short_and_interrupted_writes_keep_every_byte) {
-    io_cut_writes_short(7);
-    io_interrupt_every_second_write();
-    write_in_pieces(1000);
-}
-
 TEST(interrupted_and_short_writes_are_not_reported) {
     keep_messages();
     io_cut_writes_short(100);

@@ -150,21 +150,6 @@ TEST(a_child_forked_while_a_thread_is_in_flush_closes_at_once_and_exits) {
     check_everything_is_written();
 }
 
-TEST(the_counts_add_up_while_the_disk_stalls) {
-    start_a_flush_that_stalls();
-    record_spans(profiler, "backward", 5000);
-    const cep_stats stats = stats_of(profiler);
-    CHECK_EQ(stats.recorded, spans + 5000);
-    CHECK(stats.pending > 0);
-    check_nothing_unaccounted(&stats);
-    finish_the_close();
-    close_now(profiler);
-    const cep_stats last = stats_of(profiler);
-    CHECK_EQ(last.pending, 0);
-    check_nothing_unaccounted(&last);
-    CHECK_EQ(count_spans_in_file(RANK_FILE), last.written);
-}
-
 static atomic_bool closed;
 
 static void* watch_the_counts(void* unused) {
@@ -188,20 +173,6 @@ TEST(the_counts_never_decrease_during_a_close) {
         CHECK_EQ(pthread_join(watcher, &always_there), 0);
         CHECK(always_there != NULL);
     }
-}
-
-TEST(a_close_that_a_stalled_disk_blocks_counts_the_lost_rows) {
-    profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
-    record_spans(profiler, "forward", spans);
-    disk_stall();
-    CHECK_EQ(cep_close(profiler, 200), CEP_ETIMEDOUT);
-    const cep_stats stats = stats_of(profiler);
-    CHECK_EQ(stats.recorded, spans);
-    CHECK_EQ(stats.dropped_io, spans);
-    CHECK_EQ(stats.pending, 0);
-    check_nothing_unaccounted(&stats);
-    _exit(0);  // with the disk still stalled
 }
 
 static void exit_with_a_disk_that_never_answers(void) {

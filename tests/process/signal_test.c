@@ -225,32 +225,6 @@ TEST(open_on_a_full_disk_succeeds_and_raises_nothing) {
     CHECK_CHILD_PASSES(open_with_a_full_disk);
 }
 
-TEST(rows_are_written_although_no_thread_could_be_started_at_first) {
-    if (CHECK_SANITIZED) check_skip("pthread_create is the sanitizer's");
-    no_threads = true;
-    start_training();
-    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
-    check_everything_is_written();
-    no_threads = false;
-    int step = 0;  // the library retries a refused thread after a while
-    do {
-        record_step(profiler, step++, "backward");
-        CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
-    } while (step < 20 || count_threads() < 2);
-    const rows all = rows_after_close(profiler);
-    CHECK_EQ(rows_spans_named(&all, "backward"), step);
-}
-
-TEST(rows_are_written_at_close_although_no_thread_could_ever_be_started) {
-    if (CHECK_SANITIZED) check_skip("pthread_create is the sanitizer's");
-    no_threads = true;
-    start_training();
-    close_now(profiler);
-    check_everything_is_written();
-    const cep_stats stats = stats_of(profiler);
-    check_nothing_unaccounted(&stats);
-}
-
 // The library's messages on stderr go to a pipe without a reader.
 static void break_stderr(void) {
     signal(SIGPIPE, SIG_DFL);
@@ -410,60 +384,4 @@ TEST(abort_in_another_thread_ends_the_trainer_and_leaves_whole_lines) {
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     const rows all = rows_read_leniently(RANK_FILE);  // the end of the process may have cut the last line
     CHECK_EQ(rows_spans_named(&all, "forward"), 100);
-}
-
-static void exit_inside_a_region(void) {
-    start_training();
-    (void)cep_begin(cep_region_get(profiler, "backward", CEP_KIND_AUTO), CEP_HOST);
-    exit(0);
-}
-
-TEST(exit_inside_a_region_leaves_an_open_row) {
-    CHECK_CHILD_PASSES(exit_inside_a_region);
-    check_everything_is_written();
-    const rows all = rows_read(RANK_FILE);
-    CHECK_EQ(rows_count(&all, "open"), 1);
-    CHECK_TEXT(row_text(rows_nth(&all, "open", 0), "name"), "backward");
-}
-
-static void* release_the_disk_later(void* unused) {
-    const struct timespec answer_time = {0, 300000000};
-    disk_wait_until_stalled();
-    while (!(in_call && trainer_sleeps())) sched_yield();
-    pthread_kill(trainer, SIGUSR1);
-    nanosleep(&answer_time, NULL);
-    disk_release();
-    return unused;
-}
-
-static void exit_from_handler(int number) {
-    (void)number;
-    exit(0);
-}
-
-static int32_t (*interrupted_call)(cep_profiler*, int64_t);
-
-static void exit_from_a_handler_during_the_call(void) {
-    alarm(60);
-    signal(SIGUSR1, exit_from_handler);
-    start_training();
-    disk_stall();
-    pthread_t disk;
-    CHECK_EQ(pthread_create(&disk, NULL, release_the_disk_later, NULL), 0);
-    in_call = true;
-    (void)interrupted_call(profiler, close_timeout_ms);
-    for (;;) pause();  // in case the handler is late
-}
-
-TEST(exit_by_a_handler_that_interrupts_close_ends_with_the_rows_in_the_file) {
-    if (CHECK_SANITIZED) check_skip("the sanitizer's exit is not for handlers");
-    interrupted_call = cep_close;
-    CHECK_CHILD_PASSES(exit_from_a_handler_during_the_call);
-    check_everything_is_written();
-}
-TEST(exit_by_a_handler_that_interrupts_flush_ends_with_the_rows_in_the_file) {
-    if (CHECK_SANITIZED) check_skip("the sanitizer's exit is not for handlers");
-    interrupted_call = cep_flush;
-    CHECK_CHILD_PASSES(exit_from_a_handler_during_the_call);
-    check_everything_is_written();
 }

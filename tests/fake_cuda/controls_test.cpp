@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counts of the fake driver.
+// The counts of the fake driver, and what the library's tests would not miss if it were gone: the offset and the drift
+// of the GPU's clock, and the end of a wait for a stopped GPU.
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
 
 #include "driver_fixture.hpp"
 
 namespace fake_cuda {
 namespace {
 
-class CountsTest : public FakeTest {
+class ControlsTest : public FakeTest {
   protected:
     void SetUp() override {
         FakeTest::SetUp();
@@ -19,7 +17,7 @@ class CountsTest : public FakeTest {
     }
 };
 
-TEST_F(CountsTest, CallsAreCountedByFunctionAndThread) {
+TEST_F(ControlsTest, CallsAreCountedByFunctionAndThread) {
     CUevent event = new_event();
     for (int i = 0; i < 3; ++i) driver().event_record(event, nullptr);
     std::int32_t other_id = 0;
@@ -35,12 +33,12 @@ TEST_F(CountsTest, CallsAreCountedByFunctionAndThread) {
     EXPECT_EQ(fake.call_count("cuNothing"), UINT64_MAX);
 }
 
-TEST_F(CountsTest, FailedCallsCountToo) {
+TEST_F(ControlsTest, FailedCallsCountToo) {
     EXPECT_EQ(driver().event_query(nullptr), result::invalid_handle);
     EXPECT_EQ(fake.call_count("cuEventQuery"), 1U);
 }
 
-TEST_F(CountsTest, SynchronisingCallsAreCounted) {
+TEST_F(ControlsTest, SynchronisingCallsAreCounted) {
     CUstream stream = new_stream();
     CUevent event = record(stream);
     driver().event_query(event);
@@ -52,7 +50,7 @@ TEST_F(CountsTest, SynchronisingCallsAreCounted) {
     EXPECT_EQ(fake.synchronizing_call_count(), 4U);
 }
 
-TEST_F(CountsTest, LiveObjectsAreThoseNotDestroyed) {
+TEST_F(ControlsTest, LiveObjectsAreThoseNotDestroyed) {
     EXPECT_EQ(fake.live_count("contexts"), 1);
     CUstream stream = new_stream();
     CUevent event = new_event();
@@ -65,7 +63,7 @@ TEST_F(CountsTest, LiveObjectsAreThoseNotDestroyed) {
     EXPECT_EQ(fake.live_count("kernels"), -1);
 }
 
-TEST_F(CountsTest, EventDestroyedTwiceIsMisuse) {
+TEST_F(ControlsTest, EventDestroyedTwiceIsMisuse) {
     CUevent event = new_event();
     EXPECT_EQ(driver().event_destroy(event), result::success);
     EXPECT_EQ(fake.misuse_count(), 0U);
@@ -76,7 +74,7 @@ TEST_F(CountsTest, EventDestroyedTwiceIsMisuse) {
     EXPECT_STREQ(fake.last_misuse(), "an event that does not exist");
 }
 
-TEST_F(CountsTest, DestroyedContextDestroysItsObjects) {
+TEST_F(ControlsTest, DestroyedContextDestroysItsObjects) {
     CUcontext other = nullptr;
     ASSERT_EQ(driver().ctx_create(&other, 0, 0), result::success);
     CUevent event = new_event();
@@ -88,7 +86,7 @@ TEST_F(CountsTest, DestroyedContextDestroysItsObjects) {
     EXPECT_EQ(fake.misuse_count(), 1U);
 }
 
-TEST_F(CountsTest, InvalidatedCapturesAreCounted) {
+TEST_F(ControlsTest, InvalidatedCapturesAreCounted) {
     CUstream stream = new_stream();
     CUevent done = completed_event(stream);
     ASSERT_EQ(driver().stream_begin_capture(stream, capture_mode::global), result::success);
@@ -97,6 +95,40 @@ TEST_F(CountsTest, InvalidatedCapturesAreCounted) {
     CUgraph graph = nullptr;
     EXPECT_EQ(driver().stream_end_capture(stream, &graph), result::capture_invalidated);
     EXPECT_EQ(fake.invalidated_capture_count(), 1U);
+}
+
+TEST_F(ControlsTest, KernelsLastInTheClockOfTheGpuWithItsOffsetAndDrift) {
+    for (const std::int64_t offset_ns : {std::int64_t{0}, INT64_MAX / 2, INT64_MIN})
+        for (const double drift_ppm : {0.0, 100'000.0}) {
+            fake.set_clock(offset_ns, drift_ppm);
+            CUstream stream = new_stream();
+            ASSERT_EQ(fake.enqueue_gate(stream), result::success);
+            CUevent start = record(stream);
+            ASSERT_EQ(work.spin(stream, 32 * 1'000'000), result::success);
+            CUevent end = record(stream);
+            fake.open_gates();
+            ASSERT_EQ(driver().event_synchronize(end), result::success);
+            std::int64_t started_ns = 0, ended_ns = 0;
+            std::uint64_t gpu_ns = 0;
+            ASSERT_EQ(fake.event_times_ns(start, &started_ns, &gpu_ns), 0);
+            ASSERT_EQ(fake.event_times_ns(end, &ended_ns, &gpu_ns), 0);
+            EXPECT_NEAR(elapsed(start, end), 32.0F, 64e-6F);
+            EXPECT_NEAR(static_cast<double>(ended_ns - started_ns), 32e6 / (1 + drift_ppm * 1e-6), 2);
+            if (drift_ppm != 0) continue;
+            EXPECT_EQ(gpu_ns - static_cast<std::uint64_t>(ended_ns), static_cast<std::uint64_t>(offset_ns));
+        }
+}
+
+TEST_F(ControlsTest, SynchronisingWithAStoppedGpuWaitsForTheRelease) {
+    CUstream stream = new_stream();
+    fake.hang();
+    CUevent never = record(stream);
+    CUresult code = result::success;
+    std::thread waiting([&] { code = driver().event_synchronize(never); });
+    while (fake.waiting_threads() != 1) std::this_thread::yield();
+    fake.release();
+    waiting.join();
+    EXPECT_EQ(code, result::launch_timeout);
 }
 
 }  // namespace
