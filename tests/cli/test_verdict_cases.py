@@ -353,6 +353,25 @@ def test_a_slow_host_is_told_once_and_what_to_look_at_on_it(cep, simulate, phase
     assert verdict["next"][0].startswith(f"look at node2: {look_at}")
 
 
+SLOW = {"rank": 3, "phase": "backward", "slowdown": 1.4}
+
+
+@pytest.mark.parametrize("ranks, options, faults", [
+    (16, ["--hidden-collectives"], [SLOW]), (16, ["--hidden-collectives"], []), (16, ["--missing-ranks", "3"], [SLOW]),
+    (16, ["--drop-fraction", "0.8"], [SLOW]), (4, ["--pp", "4"], [SLOW])],
+    ids=["waits hidden", "waits hidden, healthy", "the slow rank is missing", "80 % of the rows lost", "one rank a stage"])
+def test_where_nobody_can_know_the_verdict_abstains(cep, simulate, ranks, options, faults):
+    simulate("job", "--ranks", ranks, *options, faults=faults)
+    verdict = verdict_of(cep)
+    assert verdict["abstained"] or "it has more work, or its rank" in verdict["headline"], verdict["headline"]
+
+
+def test_a_rank_that_is_slow_again_and_again_for_many_steps_has_no_window(cep, simulate):
+    flapping = {**SLOW, "pattern": "flapping", "fraction": 0.5, "period_steps": 200}
+    simulate("job", "--ranks", 8, "--steps", 1000, "--record-every", 10, faults=[flapping])
+    assert names_of(verdict_of(cep)) == [(3, "backward", "intermittent")]
+
+
 def write_pipeline(folder, *, stages=4, copies=1, sends=True, said=True):
     """A regular pipeline whose transfers name no group and no number."""
     shape = Shape("recv_blocks", dp=copies, pp=stages, micro_batches=8, steps=40, noise=0.02, sends=sends)
