@@ -140,39 +140,8 @@ def test_recomputation_is_work_of_the_device_and_not_of_the_model(cep):
     assert speed["hfu"] / speed["mfu"] == pytest.approx(flops["hardware_flops_per_token"] / flops["flops_per_token"])
 
 
-def walk_buckets(gradients, capacity, backward_ms, ranks, latency_us, gb_per_s):
-    """Bucket by bucket."""
-    end, filled, buckets = 0.0, 0.0, 0
-    while filled < gradients:
-        size = min(capacity, gradients - filled)
-        filled += size
-        buckets += 1
-        ms = 2 * (ranks - 1) * latency_us / 1e3 + 2 * (ranks - 1) / ranks * size / gb_per_s / 1e6
-        end = max(end, backward_ms * filled / gradients) + ms
-    return buckets, end - backward_ms
-
-
-@pytest.mark.parametrize("backward_ms, latency_us, gb_per_s", [(20, 5, 100), (20, 500, 1), (400, 5, 10), (30, 100, 50)])
-def test_sizes_of_buckets_are_those_of_a_walk_over_them(cep, backward_ms, latency_us, gb_per_s):
-    report = estimate(cep, *options_of(params=301e6, ranks=8, backward_ms=backward_ms, latency_us=latency_us,
-                                       link_gb_per_s=gb_per_s))
-    assert [size["megabytes"] for size in report["buckets"]] == [1, 2, 5, 10, 25, 50, 100, 200]
-    for size in report["buckets"]:
-        buckets, exposed_ms = walk_buckets(602e6, size["megabytes"] * 2**20, backward_ms, 8, latency_us, gb_per_s)
-        assert (size["buckets"], size["exposed_ms"]) == (buckets, pytest.approx(exposed_ms)), size["megabytes"]
-
-
-def test_a_job_fills_what_is_not_named_and_stands_beside_the_estimate(cep, tmp_path):
-    cep("simulate", "-o", "job", "--ranks", "8", "--pp", "4", "--steps", "200", "--mfu", "0.4")
-    report = estimate(cep, "--params", "1e8", "--seq", "512", "--batch", "32", "--pp", "4", "job")
-    summary = json.loads(cep("summarize", "--json", "job").stdout)
-    assert report["layout"]["ranks"] == 8 and report["measured"] == "job"
-    assert report["speed"]["mfu"]["measured"] == pytest.approx(summary["ledger"]["run"]["mfu"])
-    assert report["bubble"]["1f1b"]["value"] == pytest.approx(3 / 19)
-    assert report["bubble"]["1f1b"]["measured"] == pytest.approx(3 / 19, abs=0.04)
-    step_ms = summary["ledger"]["run"]["step_ms"]
-    flops = report["flops"]["flops_per_step"]["value"]
-    assert report["speed"]["mfu"]["value"] == pytest.approx(flops / step_ms * 1e3 / 8 / 989.4e12)
+def test_a_job_takes_no_model(cep, four_ranks):
+    assert b"leave out the job, or the model" in cep("estimate", "--params", "1e8", "job", status=2).stderr
 
 
 def test_every_format_has_every_figure(cep):

@@ -36,7 +36,7 @@ constexpr std::array<Advice, piece_count> advices = {{
      "cep comm after; cep compare before after"},
     {"waiting for other ranks: even out their work; cep summarize --by rank says who works longest",
      "cep summarize --by rank after"},
-    {"bubble: more micro-batches, interleaved stages", "cep estimate --pp P --batch B after"},
+    {"bubble: more micro-batches, interleaved stages", "cep estimate after"},
     {"copies: offload less, or prefetch on a stream of their own", compare},
     {"copies to the device: pin_memory and non_blocking together, and prefetch the next batch on a stream of its own",
      compare},

@@ -14,7 +14,6 @@
 #include "estimate/estimate.hpp"
 #include "ledger/job_table.hpp"
 #include "model/load.hpp"
-#include "summary/counter_summary.hpp"
 
 namespace cep::cli {
 namespace {
@@ -44,36 +43,6 @@ Enum named(const std::string& word, const char* const (&names)[Count]) {
     return static_cast<Enum>(std::find(std::begin(names), std::end(names), word) - std::begin(names));
 }
 
-/// Mean over the ranks that have it; 0 for none.
-double mean_own_ms(const Ledger& ledger, std::string_view phase) {
-    const PhaseLedger* const found = ledger.find(phase);
-    double sum = 0;
-    double ranks = 0;
-    for (const double ms : found == nullptr ? std::vector<double>{} : found->own_ms) {
-        if (!(ms > 0)) continue;
-        sum += ms;
-        ++ranks;
-    }
-    return ranks > 0 ? sum / ranks : 0;
-}
-
-estimate::Measured measured_of(const Job& job, const Ledger& ledger) {
-    estimate::Measured measured;
-    if (ledger.empty()) return measured;
-    measured.step_ms = ledger.run.step_ms;
-    measured.mfu = ledger.run.mfu;
-    if (ledger.run.steps > 0)
-        measured.transfer_ms = ledger.mean_ms(TimeKind::transfer) / ledger.run.steps +
-                               ledger.hidden_comm_ms / static_cast<double>(ledger.ranks.size()) / ledger.run.steps;
-    if (ledger.pieces[TimeKind::bubble] > 0) measured.bubble = ledger.share(TimeKind::bubble);
-    if (const auto memory = summarize_memory(job.ranks); memory && memory->peak_allocated_bytes)
-        measured.memory_bytes = memory->peak_allocated_bytes->max;
-    double flops = 0;
-    for (const auto& [rank, series] : job.ranks) flops += role_of(rank, series).flops_per_step.value_or(0);
-    if (flops > 0) measured.flops_per_step = flops;
-    return measured;
-}
-
 struct EstimateCommand {
     InputOptions input;
     OutputOptions output;
@@ -87,8 +56,6 @@ struct EstimateCommand {
     double ranks = 0;
     std::vector<std::uint64_t> worlds;
 
-    [[nodiscard]] bool has_job() const { return !input.inputs.empty() || !input.files_from.empty(); }
-
     [[nodiscard]] std::optional<double> peak() const {
         if (peak_flops || gpu.empty()) return peak_flops;
         const std::optional<double> known = known_peak_flops(gpu);
@@ -96,58 +63,37 @@ struct EstimateCommand {
         return known;
     }
 
-    /// What the options name, which is before what the job says.
-    [[nodiscard]] Training named_training() const {
-        Training named = training;
-        named.batch.recompute = cli::named<estimate::Recompute>(recompute, estimate::recompute_names);
-        named.layout.schedule = cli::named<estimate::Schedule>(schedule, estimate::schedule_names);
-        named.layout.ranks = ranks > 0 ? ranks : named.layout.tp * named.layout.pp;
-        named.machine.device = gpu;
-        named.machine.peak_flops = peak();
-        return named;
+    [[nodiscard]] Training planned_training() const {
+        Training planned = training;
+        planned.batch.recompute = named<estimate::Recompute>(recompute, estimate::recompute_names);
+        planned.layout.schedule = named<estimate::Schedule>(schedule, estimate::schedule_names);
+        planned.layout.ranks = ranks > 0 ? ranks : planned.layout.tp * planned.layout.pp;
+        planned.machine.device = gpu;
+        planned.machine.peak_flops = peak();
+        return planned;
     }
 
-    void take_from_job(Training& all, const Job& job, const Ledger& ledger) const {
-        if (ranks == 0)
-            all.layout.ranks = static_cast<double>(job.coverage.ranks_expected.value_or(job.coverage.ranks_seen));
-        if (ledger.empty()) return;
-        if (all.machine.step_ms == 0) all.machine.step_ms = ledger.run.step_ms;
-        if (all.machine.backward_ms == 0) all.machine.backward_ms = mean_own_ms(ledger, "backward");
-        const RankRole role = role_of(job.ranks.begin()->first, job.ranks.begin()->second);
-        if (!all.machine.peak_flops) all.machine.peak_flops = peak_of(role, std::nullopt);
-        if (all.machine.device.empty()) all.machine.device = role.device_name;
-        if (all.batch.tokens_per_step() == 0 && role.tokens_per_step) all.batch.tokens = *role.tokens_per_step;
-    }
-
-    [[nodiscard]] LoadOptions load_options() const {
+    Status run_job() const {
+        if (training.model.is_known())
+            throw UsageError("a model is of a training that is planned: leave out the job, or the model");
+        const InputSet set = input.find();
+        refuse_input_as_output(set, output.path);
         LoadOptions options = job_options.load_options({}, input, run_options);
         options.keeps_messages = true;
-        return options;
+        const Job job = load(set, options);
+        const Status status = report_status("estimate", job.inputs, job.coverage, input.strict);
+        if (status == Status::nothing_readable) return status;
+        estimate::WhatIf what_if = estimate::find_what_if(job, worlds, input.reading().thread_count());
+        const std::string& name = input.inputs.empty() ? input.files_from : input.inputs.front();
+        output.write(estimate::make_document(std::move(what_if), name), input);
+        return status;
     }
 
     Status run() const {
         output.check();
-        Training all = named_training();
-        estimate::Measured measured;
-        std::optional<estimate::WhatIf> what_if;
-        Status status = Status::done;
-        if (has_job()) {
-            const InputSet set = input.find();
-            refuse_input_as_output(set, output.path);
-            const Job job = load(set, load_options());
-            status = report_status("estimate", job.inputs, job.coverage, input.strict);
-            if (status == Status::nothing_readable) return status;
-            const Ledger ledger = find_job_time(job, {all.machine.peak_flops, input.reading().thread_count()}).ledger;
-            take_from_job(all, job, ledger);
-            measured = measured_of(job, ledger);
-            what_if = estimate::find_what_if(job, worlds, input.reading().thread_count());
-        }
-        const std::string name = !has_job() ? "" : input.inputs.empty() ? input.files_from : input.inputs.front();
-        estimate::Estimate made = what_if && !all.model.is_known() ? estimate::Estimate{all, {}, {}, {}}
-                                                                   : estimate::make_estimate(all, measured);
-        made.what_if = std::move(what_if);
-        output.write(estimate::make_document(std::move(made), name), input);
-        return status;
+        if (!input.inputs.empty() || !input.files_from.empty()) return run_job();
+        output.write(estimate::make_document(estimate::make_estimate(planned_training())), input);
+        return Status::done;
     }
 
     void add_number(Arguments& command, const std::string& option, double& value, const std::string& help, double least,
@@ -186,7 +132,7 @@ struct EstimateCommand {
 
     void add_layout(Arguments& command) {
         estimate::Layout& layout = training.layout;
-        add_number(command, "--ranks", ranks, "Ranks (default: those of the job, or tp x pp)", 1, most_ranks);
+        add_number(command, "--ranks", ranks, "Ranks (default: tp x pp)", 1, most_ranks);
         add_number(command, "--tp", layout.tp, "Tensor-parallel ranks (default 1)", 1, most_ranks);
         add_number(command, "--pp", layout.pp, "Pipeline stages (default 1)", 1, most_ranks);
         add_number(command, "--ep", layout.ep, "Expert-parallel ranks (default 1)", 1, most_ranks);
@@ -218,20 +164,17 @@ struct EstimateCommand {
                    0, 64);
         command.add_option("--gpu", gpu, "Device whose peak counts, such as H100 or A100").value("NAME");
         command.add_option("--peak-flops", peak_flops, "Peak of a device, FLOP/s").check(positive_number).value("N");
-        add_number(command, "--step-ms", training.machine.step_ms, "Time of a step (default: the job's)", 1e-6,
-                   largest);
+        add_number(command, "--step-ms", training.machine.step_ms, "Time of a step", 1e-6, largest);
         add_number(command, "--link-gb-per-s", training.machine.link_gb_per_s, "Bandwidth of a rank's link", 1e-6, 1e9);
         add_number(command, "--latency-us", training.machine.latency_us, "Latency of a message (default 0)", 0, 1e9);
-        add_number(command, "--backward-ms", training.machine.backward_ms,
-                   "Backward of a step, to try sizes of buckets (default: the job's)", 1e-6, largest);
     }
 
     void add_to(Arguments& command) {
         input.add_to(command);
         command.get_option("INPUT").description(
-            "A job: its figures stand beside the estimate, and its steps are replayed with other settings");
+            "A job, whose steps are replayed with other settings; else the options plan a training");
         output.limit = 0;
-        output.add_to(command, "cep.estimate/1",
+        output.add_to(command, "cep.estimate/2",
                       "A line for each figure, in FLOPs, bytes, milliseconds or as a share,");
         add_model(command);
         add_work(command);
@@ -247,7 +190,7 @@ struct EstimateCommand {
             "      --vocab 32000 --seq 4096 --batch 256 --ranks 64 --zero 3 --gpu H100 \\\n"
             "      --link-gb-per-s 50\n"
             "  cep estimate output\n"
-            "  cep estimate --params 1.3e9 --world 64,512 output");
+            "  cep estimate --world 64,512 output");
     }
 };
 

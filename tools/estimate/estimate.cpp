@@ -32,7 +32,7 @@ void check(const Training& training) {
                                      training.batch.sequences, layout.dp(), training.batch.micro_batch));
 }
 
-Section model_section(const Training& training, const Measured& measured) {
+Section model_section(const Training& training) {
     const Parameters parameters = count_parameters(training.model);
     const Flops flops = flops_per_token(training);
     const double tokens = training.batch.tokens_per_step();
@@ -52,13 +52,13 @@ Section model_section(const Training& training, const Measured& measured) {
              training.batch.recompute == Recompute::full ? "forward once more" : "attention scores once more"});
     if (tokens > 0) {
         section.figures.push_back({"tokens_per_step", "tokens a step", tokens, Unit::number, "of all ranks"});
-        section.figures.push_back({"flops_per_step", "FLOPs a step", flops.model * tokens, Unit::flops,
-                                   "FLOPs a token × tokens", measured.flops_per_step});
+        section.figures.push_back(
+            {"flops_per_step", "FLOPs a step", flops.model * tokens, Unit::flops, "FLOPs a token × tokens"});
     }
     return section;
 }
 
-Section speed_section(const Training& training, const Measured& measured) {
+Section speed_section(const Training& training) {
     Section section{"speed", "Speed", {}};
     const double tokens = training.batch.tokens_per_step();
     if (tokens <= 0 || !training.machine.peak_flops) return section;
@@ -69,7 +69,7 @@ Section speed_section(const Training& training, const Measured& measured) {
     if (step_ms > 0) {
         const double mfu = seconds_at(1) / (step_ms * 1e-3);
         section.figures = {
-            {"mfu", "MFU", mfu, Unit::share, "FLOPs a step / time / (ranks × peak)", measured.mfu},
+            {"mfu", "MFU", mfu, Unit::share, "FLOPs a step / time / (ranks × peak)"},
             {"hfu", "HFU", mfu * flops.hardware / flops.model, Unit::share, "the same with recomputation"},
             {"tokens_per_s", "tokens a second", tokens / step_ms * 1e3, Unit::number, "of all ranks"}};
         return section;
@@ -77,11 +77,11 @@ Section speed_section(const Training& training, const Measured& measured) {
     for (const int percent : {30, 40, 50})
         section.figures.push_back({fmt::format("step_ms_at_{}_percent", percent),
                                    fmt::format("a step at {} % MFU", percent), seconds_at(percent / 100.0) * 1e3,
-                                   Unit::ms, "FLOPs a step / (ranks × peak × MFU)", measured.step_ms});
+                                   Unit::ms, "FLOPs a step / (ranks × peak × MFU)"});
     return section;
 }
 
-Section memory_section(const Training& training, const Measured& measured) {
+Section memory_section(const Training& training) {
     const Memory memory = memory_of_rank(training, training.layout.zero);
     const Precision& bytes = training.bytes;
     Section section{
@@ -100,7 +100,7 @@ Section memory_section(const Training& training, const Measured& measured) {
                                        ? "without attention scores: s × b × h × 34"
                                        : "s × b × h × (34 + 5 × heads × s / h) a layer and micro-batch"});
     section.figures.push_back({"peak", memory.activations > 0 ? "peak, early in backward" : "without activations",
-                               memory.peak(), Unit::bytes, "the sum", measured.memory_bytes});
+                               memory.peak(), Unit::bytes, "the sum"});
     return section;
 }
 
@@ -118,7 +118,7 @@ Section zero_section(const Training& training) {
     return section;
 }
 
-Section communication_section(const Training& training, const Measured& measured) {
+Section communication_section(const Training& training) {
     Section section{"communication", "What a rank sends in a step", {}};
     double all_ms = 0;
     const auto add = [&](const char* key, const char* name, const Traffic& traffic, const std::string& how) {
@@ -140,21 +140,18 @@ Section communication_section(const Training& training, const Measured& measured
     add("pipeline", "pipeline", pipeline_traffic(training), "s × b × h forward and backward for each micro-batch");
     add("expert_parallel", "expert parallel", expert_traffic(training),
         "four all-to-alls of top-k × s × b × h a layer");
-    if (all_ms > 0)
-        section.figures.push_back({"all_ms", "all, one after the other", all_ms, Unit::ms, "", measured.transfer_ms});
+    if (all_ms > 0) section.figures.push_back({"all_ms", "all, one after the other", all_ms, Unit::ms, ""});
     return section;
 }
 
-Section bubble_section(const Training& training, const Measured& measured) {
+Section bubble_section(const Training& training) {
     Section section{"bubble", "Pipeline bubble, share of a step", {}};
     if (training.layout.pp <= 1 || training.batch.sequences <= 0) return section;
     const double p = training.layout.pp;
     const std::string sizes = fmt::format("p = {}, m = {}", p, micro_batches(training));
     const auto add = [&](Schedule schedule, const std::string& name, const std::string& how) {
-        const bool is_chosen = schedule == training.layout.schedule;
         section.figures.push_back({schedule_names[static_cast<std::size_t>(schedule)], name,
-                                   bubble_share(training, schedule), Unit::share, how,
-                                   is_chosen ? measured.bubble : std::nullopt});
+                                   bubble_share(training, schedule), Unit::share, how});
     };
     add(Schedule::gpipe, "GPipe", "(p-1) / (m+p-1), " + sizes);
     add(Schedule::one_f_one_b, "1F1B", "the same, with fewer activations kept");
@@ -164,30 +161,15 @@ Section bubble_section(const Training& training, const Measured& measured) {
     return section;
 }
 
-/// Empty if a time is not known, or with ZeRO.
-std::vector<BucketSize> find_buckets(const Training& training) {
-    const double n = training.layout.dp();
-    const double bytes =
-        count_parameters(training.model).all() / training.layout.tp / training.layout.pp * training.bytes.gradient;
-    if (training.machine.backward_ms <= 0 || training.machine.link_gb_per_s <= 0 || n <= 1 ||
-        training.layout.zero > 0 || !(bytes > 0))
-        return {};
-    return try_bucket_sizes({bytes, training.machine.backward_ms, [&](double of_bucket) {
-                                 return Traffic{2 * (n - 1) / n * of_bucket, 2 * (n - 1)}.ms(training.machine);
-                             }});
-}
-
 }  // namespace
 
-Estimate make_estimate(Training training, const Measured& measured) {
+Estimate make_estimate(Training training) {
     check(training);
-    Estimate estimate{std::move(training), {}, {}};
+    Estimate estimate{std::move(training), {}};
     const Training& known = estimate.training;
-    for (Section& section :
-         std::vector{model_section(known, measured), speed_section(known, measured), memory_section(known, measured),
-                     zero_section(known), communication_section(known, measured), bubble_section(known, measured)})
+    for (Section& section : std::vector{model_section(known), speed_section(known), memory_section(known),
+                                        zero_section(known), communication_section(known), bubble_section(known)})
         if (!section.figures.empty()) estimate.sections.push_back(std::move(section));
-    estimate.buckets = find_buckets(known);
     return estimate;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Estimate: the figures of a training, each with the formula that it comes from.
+// Estimate: of a training that is planned, its figures, each with the formula that it comes from; of a job, how long
+// its steps would take with other settings, by the replay.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,18 @@
 #include <vector>
 
 #include "estimate/formulas.hpp"
-#include "estimate/training.hpp"
 #include "model/job.hpp"
 #include "show/document.hpp"
 
 namespace cep::estimate {
+
+struct BucketSize {
+    double megabytes = 0;  // 2^20 bytes, as bucket_cap_mb
+    double buckets = 0;
+    double transfer_ms = 0;  // of all of them
+    double exposed_ms = 0;   // beyond the end of backward
+    double step_ms = 0;
+};
 
 struct Change {
     std::string key;   // in JSON
@@ -46,7 +54,6 @@ struct Figure {
     double value = 0;
     Unit unit = Unit::number;
     std::string how{};  // the formula, with its numbers or its source
-    std::optional<double> measured{};
 };
 
 struct Section {
@@ -58,14 +65,13 @@ struct Section {
 struct Estimate {
     Training training;
     std::vector<Section> sections;
-    std::vector<BucketSize> buckets;
-    std::optional<WhatIf> what_if{};  // of a job
 };
 
-/// For a model that is known. Throws UsageError where numbers contradict each other.
-[[nodiscard]] Estimate make_estimate(Training training, const Measured& measured);
+/// Throws UsageError where the model is not known, or numbers contradict each other.
+[[nodiscard]] Estimate make_estimate(Training training);
 
-/// `measured` is the name of the job whose figures stand beside the estimate; "" for none.
-[[nodiscard]] tool::Document make_document(Estimate estimate, const std::string& measured);
+[[nodiscard]] tool::Document make_document(Estimate estimate);
+/// `job`: its name.
+[[nodiscard]] tool::Document make_document(WhatIf what_if, const std::string& job);
 
 }  // namespace cep::estimate

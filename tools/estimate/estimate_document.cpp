@@ -57,21 +57,19 @@ struct FigureLine {
     const Figure* figure;
 };
 
-Fields<FigureLine> figure_fields(const std::string& title, bool has_measured) {
+Fields<FigureLine> figure_fields(const std::string& title) {
     using L = FigureLine;
     const auto of = [](auto member) { return [member](const L& line) { return line.figure->*member; }; };
     const auto text = [](const L& line, double value) { return format_figure(value, line.figure->unit); };
-    Fields<L> fields = {{"section", "", "part of the estimate", &L::section},
-                        {"key", "", "name in JSON", of(&Figure::key)},
-                        {"", title, "", of(&Figure::name)},
-                        {"value", "estimate", "in FLOPs, bytes, ms, or a share", of(&Figure::value), text}};
-    if (has_measured) fields.emplace_back("measured", "measured", "by the job", of(&Figure::measured), text);
-    fields.emplace_back("how", "how", "formula", of(&Figure::how), [](const L& line) { return line.figure->how; });
-    return fields;
+    return {{"section", "", "part of the estimate", &L::section},
+            {"key", "", "name in JSON", of(&Figure::key)},
+            {"", title, "", of(&Figure::name)},
+            {"value", "estimate", "in FLOPs, bytes, ms, or a share", of(&Figure::value), text},
+            {"how", "how", "formula", of(&Figure::how), [](const L& line) { return line.figure->how; }}};
 }
 
-Table figure_table(const std::vector<Section>& sections, const std::string& title, bool has_measured, bool for_people) {
-    const Fields<FigureLine> fields = figure_fields(title, has_measured);
+Table figure_table(const std::vector<Section>& sections, const std::string& title, bool for_people) {
+    const Fields<FigureLine> fields = figure_fields(title);
     Table table(columns_of(fields), title);
     for (const Section& section : sections)
         for (const Figure& figure : section.figures) table.add({cells_of(fields, {section.key, &figure}), for_people});
@@ -86,30 +84,17 @@ const BucketSize* best_of(const std::vector<BucketSize>& sizes) {
     return best == sizes.end() ? nullptr : &*best;
 }
 
-Fields<BucketSize> bucket_fields(const BucketSize* best, bool is_replayed) {
+Fields<BucketSize> bucket_fields(const BucketSize* best) {
     using B = BucketSize;
     const auto megabytes = [best](const B& size) {
         return fmt::format("{} MiB{}", size.megabytes, &size == best ? " (best)" : "");
     };
-    Fields<B> fields = {{"megabytes", "bucket", "bucket_cap_mb", &B::megabytes, megabytes},
-                        {"buckets", "buckets", "in a step", &B::buckets},
-                        {"transfer_ms", "transfers", "of all buckets", &B::transfer_ms, tool::format_duration_ms},
-                        {"exposed_ms", "after backward", "what of them backward does not hide", &B::exposed_ms,
-                         tool::format_duration_ms}};
-    if (is_replayed) fields.emplace_back("step_ms", "step", "by the replay", &B::step_ms, tool::format_duration_ms);
-    return fields;
-}
-
-Table bucket_table(const std::vector<BucketSize>& sizes, double backward_ms) {
-    const bool is_replayed = sizes.front().step_ms.has_value();
-    Fields<BucketSize> fields = bucket_fields(best_of(sizes), is_replayed);
-    const auto backward = [backward_ms](const BucketSize& size) { return backward_ms + size.exposed_ms; };
-    if (!is_replayed)
-        fields.emplace_back("backward_ms", "backward with them", "until the last gradient is there", backward,
-                            tool::format_duration_ms);
-    Table table = table_of(fields, sizes, is_replayed ? "What if DDP's buckets were of" : "DDP buckets");
-    table.keep_whole();
-    return table;
+    return {{"megabytes", "bucket", "bucket_cap_mb", &B::megabytes, megabytes},
+            {"buckets", "buckets", "in a step", &B::buckets},
+            {"transfer_ms", "transfers", "of all buckets", &B::transfer_ms, tool::format_duration_ms},
+            {"exposed_ms", "after backward", "what of them backward does not hide", &B::exposed_ms,
+             tool::format_duration_ms},
+            {"step_ms", "step", "by the replay", &B::step_ms, tool::format_duration_ms}};
 }
 
 Fields<Change> change_fields() {
@@ -121,8 +106,9 @@ Fields<Change> change_fields() {
             {"speed", "work of a rank", "in a time, over what it does now", &C::speed, tool::format_percent}};
 }
 
-Table change_table(const WhatIf& what_if) {
-    Table table = table_of(change_fields(), what_if.changes, "What if");
+template <typename Record>
+Table whole_table(const Fields<Record>& fields, const std::vector<Record>& records, std::string title) {
+    Table table = table_of(fields, records, std::move(title));
     table.keep_whole();
     return table;
 }
@@ -134,12 +120,11 @@ const Figure* find(const Estimate& estimate, std::string_view section, std::stri
     return nullptr;
 }
 
-/// For a job alone.
 std::string make_headline(const WhatIf& what_if) {
     constexpr double least = 0.01;
     if (!what_if.reason.empty()) return "Nothing can be said of other settings: " + what_if.reason + ".";
     const BucketSize* const best = best_of(what_if.buckets);
-    const double saving = best == nullptr ? 0 : 1 - *best->step_ms / what_if.step_ms;
+    const double saving = best == nullptr ? 0 : 1 - best->step_ms / what_if.step_ms;
     if (best == nullptr) return fmt::format("A step takes {}.", tool::format_duration_ms(what_if.step_ms));
     if (!what_if.latency_is_known)
         return fmt::format("A step takes {}, with buckets of {:.4g} MiB.", tool::format_duration_ms(what_if.step_ms),
@@ -149,11 +134,10 @@ std::string make_headline(const WhatIf& what_if) {
                            tool::format_duration_ms(what_if.step_ms));
     return fmt::format("With DDP buckets of {} MiB, steps would take {} less time ({} → {}).", best->megabytes,
                        tool::format_percent(saving), tool::format_duration_ms(what_if.step_ms),
-                       tool::format_duration_ms(*best->step_ms));
+                       tool::format_duration_ms(best->step_ms));
 }
 
 std::string make_headline(const Estimate& estimate) {
-    if (estimate.sections.empty()) return make_headline(*estimate.what_if);
     std::string text = fmt::format("A model of {} parameters takes {} for each token",
                                    format_figure(find(estimate, "flops", "parameters")->value, Unit::number),
                                    format_figure(find(estimate, "flops", "flops_per_token")->value, Unit::flops));
@@ -165,8 +149,7 @@ std::string make_headline(const Estimate& estimate) {
     return text + ".";
 }
 
-std::vector<tool::Fact> make_facts(const Estimate& estimate, const std::string& measured) {
-    const Training& training = estimate.training;
+std::vector<tool::Fact> make_facts(const Training& training) {
     const Layout& layout = training.layout;
     std::vector<tool::Fact> facts = {
         {"layout", fmt::format("{}: dp {}, tp {}, pp {}, ep {}; ZeRO {}",
@@ -176,18 +159,11 @@ std::vector<tool::Fact> make_facts(const Estimate& estimate, const std::string& 
         facts.push_back(
             {"device", fmt::format("{}{}/s", training.machine.device.empty() ? "" : training.machine.device + ", ",
                                    format_flops(*training.machine.peak_flops))});
-    if (!measured.empty()) facts.push_back({"measured", measured});
-    if (!estimate.what_if || !estimate.what_if->reason.empty()) return facts;
-    facts.push_back(
-        {"replay", fmt::format("{:+.1f} % off the steps that were observed, {} on average",
-                               100 * estimate.what_if->error, tool::format_duration_ms(estimate.what_if->step_ms))});
-    if (estimate.what_if->bucket_bytes > 0 && !estimate.what_if->buckets.empty())
-        facts.push_back({"buckets", fmt::format("most of {:.4g} MiB", estimate.what_if->bucket_bytes / 1048576)});
     return facts;
 }
 
-void write_json(tool::JsonWriter& json, const Estimate& estimate, const std::string& measured) {
-    json.members("schema", "cep.estimate/1", "measured", measured.empty() ? std::nullopt : std::optional(measured));
+void write_json(tool::JsonWriter& json, const Estimate& estimate) {
+    json.members("schema", "cep.estimate/2");
     const Layout& layout = estimate.training.layout;
     json.object("layout", [&] {
         json.members("ranks", layout.ranks, "dp", layout.dp(), "tp", layout.tp, "pp", layout.pp, "ep", layout.ep,
@@ -196,48 +172,53 @@ void write_json(tool::JsonWriter& json, const Estimate& estimate, const std::str
     for (const Section& section : estimate.sections)
         json.object(section.key, [&] {
             for (const Figure& figure : section.figures)
-                json.object(figure.key, [&] {
-                    json.members("value", figure.value, "measured", figure.measured, "how", figure.how);
-                });
+                json.object(figure.key, [&] { json.members("value", figure.value, "how", figure.how); });
         });
-    const auto write_buckets = [&](const std::vector<BucketSize>& sizes) {
-        const bool is_replayed = !sizes.empty() && sizes.front().step_ms;
-        write_records(json, "buckets", bucket_fields(nullptr, is_replayed), sizes);
-    };
-    write_buckets(estimate.buckets);
-    if (!estimate.what_if) return;
-    const WhatIf& what_if = *estimate.what_if;
+}
+
+void write_json(tool::JsonWriter& json, const WhatIf& what_if, const std::string& job) {
+    json.members("schema", "cep.estimate/2", "job", job);
     json.object("what_if", [&] {
         json.members("reason", what_if.reason, "step_ms", what_if.step_ms, "replay_error", what_if.error,
                      "bucket_bytes", what_if.bucket_bytes, "latency_is_known", what_if.latency_is_known);
         write_records(json, "changes", change_fields(), what_if.changes);
-        write_buckets(what_if.buckets);
+        write_records(json, "buckets", bucket_fields(nullptr), what_if.buckets);
     });
 }
 
 }  // namespace
 
-tool::Document make_document(Estimate made, const std::string& measured) {
+tool::Document make_document(Estimate made) {
     const auto estimate = std::make_shared<const Estimate>(std::move(made));
     tool::Document document;
     document.title = "Estimate";
     document.headline = make_headline(*estimate);
-    document.facts = make_facts(*estimate, measured);
+    document.facts = make_facts(estimate->training);
     for (const Section& section : estimate->sections)
-        document.tables.push_back(figure_table({section}, section.title, !measured.empty(), true));
-    if (!estimate->buckets.empty())
-        document.tables.push_back(bucket_table(estimate->buckets, estimate->training.machine.backward_ms));
+        document.tables.push_back(figure_table({section}, section.title, true));
     document.notes = {"formulas, their sources and what they leave out: cep-estimate(1)"};
-    if (const auto& what_if = estimate->what_if) {
-        if (!what_if->changes.empty()) document.tables.push_back(change_table(*what_if));
-        if (!what_if->buckets.empty()) document.tables.push_back(bucket_table(what_if->buckets, 0));
-        document.notes.insert(document.notes.begin(), what_if->notes.begin(), what_if->notes.end());
-        if (!what_if->reason.empty() && !estimate->sections.empty())
-            document.notes.insert(document.notes.begin(), "what if: " + what_if->reason);
-    }
     document.csv_table = document.tables.size();
-    document.tables.push_back(figure_table(estimate->sections, "Figures", !measured.empty(), false));
-    document.write_json = [estimate, measured](tool::JsonWriter& json) { write_json(json, *estimate, measured); };
+    document.tables.push_back(figure_table(estimate->sections, "Figures", false));
+    document.write_json = [estimate](tool::JsonWriter& json) { write_json(json, *estimate); };
+    return document;
+}
+
+tool::Document make_document(WhatIf made, const std::string& job) {
+    const auto what_if = std::make_shared<const WhatIf>(std::move(made));
+    tool::Document document;
+    document.title = "What if";
+    document.headline = make_headline(*what_if);
+    if (what_if->reason.empty())
+        document.facts = {{"replay", fmt::format("{:+.1f} % off the steps that were observed, {} on average",
+                                                 100 * what_if->error, tool::format_duration_ms(what_if->step_ms))}};
+    if (!what_if->buckets.empty())
+        document.facts.push_back({"buckets", fmt::format("most of {:.4g} MiB", what_if->bucket_bytes / 1048576)});
+    document.tables = {
+        whole_table(change_fields(), what_if->changes, "What if"),
+        whole_table(bucket_fields(best_of(what_if->buckets)), what_if->buckets, "What if DDP's buckets were of")};
+    document.notes = what_if->notes;
+    document.notes.emplace_back("what the figures rest on: cep-estimate(1)");
+    document.write_json = [what_if, job](tool::JsonWriter& json) { write_json(json, *what_if, job); };
     return document;
 }
 

@@ -26,6 +26,31 @@ using comm::TransferFit;
 
 constexpr double most_of = 0.5;  // of the rows of a name: the last bucket may begin when backward is over
 
+constexpr double tried_megabytes[] = {1, 2, 5, 10, 25, 50, 100, 200};
+
+/// What is reduced in a step.
+struct Gradients {
+    double bytes = 0;
+    double backward_ms = 0;
+    std::function<double(double bytes)> transfer_ms;
+};
+
+/// Gradients become ready evenly over backward; buckets are reduced one after the other, each when it is full and the
+/// one before is done. The last of the transfers ends when those that wait for a bucket, the first or one of the last
+/// two, are done: between them both grow evenly.
+BucketSize try_bucket_size(const Gradients& gradients, double megabytes) {
+    const double backward_ms = gradients.backward_ms;
+    const double capacity = std::min(megabytes * 1048576, gradients.bytes);
+    const double buckets = std::ceil(gradients.bytes / capacity);
+    const double full_ms = gradients.transfer_ms(capacity);
+    const double last_ms = gradients.transfer_ms(gradients.bytes - (buckets - 1) * capacity);
+    const double all_ms = (buckets - 1) * full_ms + last_ms;
+    const double fill_ms = backward_ms * capacity / gradients.bytes;
+    const double before_last_ms = buckets > 1 ? (buckets - 1) * fill_ms + full_ms + last_ms : 0;
+    const double end_ms = std::max({fill_ms + all_ms, before_last_ms, backward_ms + last_ms});
+    return {megabytes, buckets, all_ms, end_ms - backward_ms};
+}
+
 bool is_backward(const NamedPhase& phase) {
     return phase.kind == schema::Kind::compute && phase.name.find("backward") != std::string_view::npos;
 }
@@ -424,8 +449,11 @@ class Pricer {
 
     void add_bucket_sizes() {
         if (!buckets_) return;
-        result_.buckets = try_bucket_sizes(buckets_->gradients);
-        for (const BucketSize& size : result_.buckets) scenarios_.push_back(scenario(as_they_were(), size.exposed_ms));
+        for (const double megabytes : tried_megabytes) {
+            const BucketSize size = try_bucket_size(buckets_->gradients, megabytes);
+            scenarios_.push_back(scenario(as_they_were(), size.exposed_ms));
+            result_.buckets.push_back(size);
+        }
         if (!result_.latency_is_known)
             result_.notes.emplace_back(
                 "the latency of a bucket is not known: small ones take longer than the table says");
