@@ -71,6 +71,13 @@ def test_a_ranks_times_are_means_of_its_recorded_steps():
     assert measure(spans, ("forward",)) == Measurement(2, 10, 20, 2.0, (4.0,))
 
 
+def test_collectives_that_wait_beside_each_other_count_once():
+    both = [OwnSpan("all_reduce", 5, "comm", 40.0, 1_000_000_000), OwnSpan("all_reduce", 5, "comm", 30.0, 1_020_000_000)]
+    assert measure(both, NAMES).comm_ms == pytest.approx(50.0)
+    after = OwnSpan("all_reduce", 5, "comm", 10.0, 2_000_000_000)
+    assert measure([after, *both, OwnSpan("flat", 5, "comm", 1.0)], NAMES).comm_ms == pytest.approx(61.0)
+
+
 def test_a_measurement_survives_its_way_through_a_tensor():
     one = measured(0.1, 2.0, 3.0)
     assert from_tensor(to_tensor(one)) == one

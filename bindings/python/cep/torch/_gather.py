@@ -29,11 +29,11 @@ _NAN = math.nan
 def measure(spans: Iterable[OwnSpan], phases: Sequence[str]) -> Measurement:
     """The mean times per recorded step of one rank's spans."""
     totals = dict.fromkeys(phases, _NAN)
-    comm_ms, steps = _NAN, set()
+    collectives, steps = [], set()
     for span in spans:
         steps.add(span.step)
         if span.kind == "comm":
-            comm_ms = span.duration_ms + (0.0 if math.isnan(comm_ms) else comm_ms)
+            collectives.append(span)
         elif span.name in totals:
             before = totals[span.name]
             totals[span.name] = span.duration_ms + (0.0 if math.isnan(before) else before)
@@ -41,7 +41,19 @@ def measure(spans: Iterable[OwnSpan], phases: Sequence[str]) -> Measurement:
         return Measurement(0, 0, 0, _NAN, tuple(totals.values()))
     count = len(steps)
     means = tuple(total / count for total in totals.values())
-    return Measurement(count, min(steps), max(steps), comm_ms / count, means)
+    comm_ms = _open_ms(collectives) / count if collectives else _NAN
+    return Measurement(count, min(steps), max(steps), comm_ms, means)
+
+
+def _open_ms(spans: Iterable[OwnSpan]) -> float:
+    """How long at least one of the spans was open: collectives that wait for one late rank wait beside each other."""
+    open_ms, until_ns = 0.0, 0
+    for span in sorted(spans, key=lambda span: span.start_ns):
+        end_ns = span.start_ns + round(span.duration_ms * 1e6)
+        has_start = span.start_ns > 0
+        open_ms += max(0, end_ns - max(span.start_ns, until_ns)) / 1e6 if has_start else span.duration_ms
+        until_ns = max(until_ns, end_ns) if has_start else until_ns
+    return open_ms
 
 
 def to_tensor(measured: Measurement) -> Tensor:

@@ -19,6 +19,8 @@ class OwnSpan(NamedTuple):
     step: int
     kind: str
     duration_ms: float
+    start_ns: int = 0
+    """As UNIX time; 0 in files without starts."""
 
 
 class OwnRows:
@@ -54,6 +56,6 @@ def _span_of(line: bytes) -> Optional[OwnSpan]:
         row = json.loads(line)
         if "type" in row or "error" in row:
             return None
-        return OwnSpan(row["name"], row["step"], row.get("kind", "other"), row["duration_ms"])
+        return OwnSpan(row["name"], row["step"], row.get("kind", "other"), row["duration_ms"], row.get("start_ns", 0))
     except (ValueError, KeyError, TypeError):
         return None
