@@ -24,6 +24,7 @@ typedef struct {
     PyObject *current, *current_arguments;  ///< the same, as PyTorch's object, and as use() takes it
     char on_device;                         ///< whether the group's collectives run on the device
     char waits_on_host;                     ///< whether to wait for a Work blocks the thread
+    PyThread_type_lock lock;                ///< from the record of the waiter's event to the wait for it
 } side_stream_object;
 
 static PyObject* call(const side_stream_object* self, int at, PyObject* argument) {
@@ -52,14 +53,26 @@ static bool find_current(side_stream_object* self) {
     return is_done(arguments);
 }
 
+/// Has this stream wait for the current one, which it returns as use() takes it: a new reference. PyTorch gives the
+/// interpreter's lock up meanwhile, and all threads have one event.
+static PyObject* wait_for_current(side_stream_object* self) {
+    if (PyThread_acquire_lock(self->lock, NOWAIT_LOCK) == 0) {
+        Py_BEGIN_ALLOW_THREADS;
+        PyThread_acquire_lock(self->lock, WAIT_LOCK);
+        Py_END_ALLOW_THREADS;
+    }
+    PyObject* arguments = NULL;
+    if (find_current(self) && is_done(call(self, record_at, self->current)) &&
+        is_done(call(self, wait_at, self->calls[waiter_at])))
+        set_reference(&arguments, self->current_arguments);
+    PyThread_release_lock(self->lock);
+    return arguments;
+}
+
 PyObject* enter_side_stream(PyObject* object, void** address) {
     side_stream_object* self = (side_stream_object*)object;
-    if (!find_current(self)) return NULL;
-    PyObject* arguments = self->current_arguments;
-    Py_INCREF(arguments);
-    PyObject* number = NULL;
-    if (is_done(call(self, record_at, self->current)) && is_done(call(self, wait_at, self->calls[waiter_at])))
-        number = PyObject_GetAttrString(self->stream, "cuda_stream");
+    PyObject* arguments = wait_for_current(self);
+    PyObject* number = arguments != NULL ? PyObject_GetAttrString(self->stream, "cuda_stream") : NULL;
     const bool entered = number != NULL && address_of(number, address);
     Py_XDECREF(number);
     if (!entered) Py_CLEAR(arguments);
@@ -122,6 +135,7 @@ static int side_stream_init(PyObject* object, PyObject* args, PyObject* keywords
     set_reference(&self->stream, stream);
     self->on_device = (char)(on_device != 0);
     self->waits_on_host = (char)(waits != 0);
+    if (self->lock == NULL && (self->lock = PyThread_allocate_lock()) == NULL) return -1;
     PyObject* arguments = call(self, identify_at, stream);
     if (arguments == NULL) return -1;
     set_reference(&self->arguments, arguments);
@@ -150,6 +164,7 @@ static void side_stream_free(PyObject* object) {
     Py_CLEAR(self->arguments);
     Py_CLEAR(self->current);
     Py_CLEAR(self->current_arguments);
+    if (self->lock != NULL) PyThread_free_lock(self->lock);
     free_object(object);
 }
 

@@ -2,6 +2,7 @@
 """Where the span of an asynchronous collective of CUDA tensors begins and ends, with stand-ins for streams."""
 
 import gc
+import threading
 import weakref
 
 import pytest
@@ -312,3 +313,31 @@ def test_pytorchs_object_of_the_current_stream_is_made_again_for_another_stream_
         assert log.current == [number]
     assert made == [7, 8, 7]
     assert [entry[-1] for entry in log if entry[0] == "waits for stream"] == [7, 7, 8, 7]
+
+
+def test_threads_that_make_collectives_at_once_wait_each_for_its_own_stream(profiler, log):
+    stream, event, second = Stream(log, 101), Event(), threading.local()
+    inside, region = threading.Event(), profiler.region("all_reduce", kind="comm")
+
+    def record(current):  # gives the interpreter's lock up, as PyTorch's does
+        event.record(current)
+        if not inside.is_set():
+            inside.set()
+            other.join(0.3)  # it is done before, if nothing keeps it out
+
+    def begin():
+        AsyncSpan(region, side, (4, None, "world", 1, None, False)).end_with_works([Work(log)], [])
+
+    def begin_on_8():
+        second.stream = Stream(log, 8)
+        begin()
+
+    cuda = torch.cuda.set_stream, torch.cuda.current_device, torch.cuda.set_device
+    current = lambda device: getattr(second, "stream", None) or Stream(log, 7)
+    calls = None, current, lambda one: (one,), record, stream.wait_event, event, *cuda
+    side = SideStream(0, stream, calls, True, False)
+    other = threading.Thread(target=lambda: inside.wait() and begin_on_8())
+    other.start()
+    begin()
+    other.join()
+    assert [entry[-1] for entry in log if entry[0] == "waits for stream"] == [7, 8]
