@@ -2,8 +2,6 @@
 #include "ledger/table_quantiles.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <limits>
 #include <numeric>
 
@@ -11,92 +9,6 @@
 #include "stats/robust.hpp"
 
 namespace cep::tool {
-namespace {
-
-/// Quantiles of several lists of a few values each, side by side, so that the compiler takes several at a time.
-class QuantileLanes {
-  public:
-    static constexpr std::size_t most_values = 32;  // of a list: of more, a selection is as fast
-    static constexpr std::size_t lanes = 64;
-    using Row = std::array<float, lanes>;  // one value of each list
-
-    explicit QuantileLanes(std::size_t count) : count_(count) {}
-
-    [[nodiscard]] Row& row(std::size_t i) { return rows_[i]; }
-
-    /// Writes the quantiles of the first lists.
-    void find(double q, std::span<double> quantiles) {
-        const bool any_missing = count_missing() > 0;
-        std::array<std::uint32_t, lanes> present;
-        if (any_missing) present = put_missing_last();
-        const QuantilePosition position(q, count_);
-        sort_first(position.above + 1);
-        for (std::size_t lane = 0; lane < quantiles.size(); ++lane)
-            quantiles[lane] = any_missing ? quantile(lane, present[lane], q) : at(position, lane);
-    }
-
-  private:
-    [[nodiscard]] std::uint32_t count_missing() const {
-        std::uint32_t missing = 0;
-        for (std::size_t i = 0; i < count_; ++i)
-            for (const float value : rows_[i]) missing += value != value;
-        return missing;
-    }
-
-    /// Returns how many are not missing, of each list.
-    std::array<std::uint32_t, lanes> put_missing_last() {
-        std::array<std::uint32_t, lanes> present{};
-        for (std::size_t i = 0; i < count_; ++i)
-            for (std::size_t lane = 0; lane < lanes; ++lane) {
-                float& value = rows_[i][lane];
-                present[lane] += value == value;
-                if (value != value) value = std::numeric_limits<float>::infinity();
-            }
-        return present;
-    }
-
-    void sort_first(std::size_t sorted) {
-        for (std::size_t i = 0; i < sorted; ++i) {
-            Row least = rows_[i];
-            for (std::size_t j = i + 1; j < count_; ++j)
-                for (std::size_t lane = 0; lane < lanes; ++lane) {
-                    const float a = least[lane];
-                    const float b = rows_[j][lane];
-                    least[lane] = std::min(a, b);
-                    rows_[j][lane] = std::max(a, b);
-                }
-            rows_[i] = least;
-        }
-    }
-
-    [[nodiscard]] double at(const QuantilePosition& position, std::size_t lane) const {
-        return position.between(rows_[position.below][lane], rows_[position.above][lane]);
-    }
-
-    [[nodiscard]] double quantile(std::size_t lane, std::size_t present, double q) const {
-        return present == 0 ? std::numeric_limits<double>::quiet_NaN() : at(QuantilePosition(q, present), lane);
-    }
-
-    std::size_t count_;  // of values in each list
-    std::array<Row, most_values> rows_;
-};
-
-std::vector<double> over_few_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks, double q) {
-    std::vector<double> quantiles(ms.steps());
-    QuantileLanes lanes(ranks.size());
-    for (std::size_t first = 0; first < ms.steps(); first += lanes.lanes) {
-        const std::size_t used = std::min(lanes.lanes, ms.steps() - first);
-        for (std::size_t i = 0; i < ranks.size(); ++i) {
-            const std::span<const float> values = ms.of_rank(ranks[i]).subspan(first, used);
-            if (used < lanes.lanes) lanes.row(i).fill(0);
-            std::copy(values.begin(), values.end(), lanes.row(i).begin());
-        }
-        lanes.find(q, std::span(quantiles).subspan(first, used));
-    }
-    return quantiles;
-}
-
-}  // namespace
 
 std::vector<double> quantiles_over_ranks(const StepMatrix& ms, double q) {
     std::vector<std::size_t> all(ms.ranks());
@@ -106,7 +18,6 @@ std::vector<double> quantiles_over_ranks(const StepMatrix& ms, double q) {
 
 std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks, double q) {
     if (ranks.empty()) return std::vector<double>(ms.steps(), std::numeric_limits<double>::quiet_NaN());
-    if (ranks.size() <= QuantileLanes::most_values) return over_few_ranks(ms, ranks, q);
     // As many steps at a time as share a cache line, since those of one rank are neighbours.
     constexpr std::size_t at_a_time = 64 / sizeof(float);
     std::vector<double> quantiles;

@@ -39,22 +39,4 @@ using RankQuantiles = std::vector<std::vector<double>>;
 [[nodiscard]] RankQuantiles quantiles_over_steps(std::span<const double> rows, std::size_t steps,
                                                  std::initializer_list<double> qs);
 
-/// The same of what `fill(rank, row)` writes into a row; several ranks at a time, so that rows need little room.
-template <typename Fill>
-[[nodiscard]] RankQuantiles quantiles_over_steps(std::size_t ranks, std::size_t steps, std::initializer_list<double> qs,
-                                                 Fill fill) {
-    constexpr std::size_t values_at_a_time = 2048;
-    const std::size_t at_a_time = std::max<std::size_t>(1, values_at_a_time / std::max<std::size_t>(1, steps));
-    std::vector<double> rows(std::min(ranks, at_a_time) * steps);
-    RankQuantiles quantiles(qs.size());
-    for (std::size_t first = 0; first < ranks; first += at_a_time) {
-        const std::size_t filled = std::min(at_a_time, ranks - first);
-        for (std::size_t i = 0; i < filled; ++i) fill(first + i, std::span(rows).subspan(i * steps, steps));
-        const RankQuantiles found = quantiles_over_steps(std::span(rows).first(filled * steps), steps, qs);
-        for (std::size_t i = 0; i < found.size(); ++i)
-            quantiles[i].insert(quantiles[i].end(), found[i].begin(), found[i].end());
-    }
-    return quantiles;
-}
-
 }  // namespace cep::tool

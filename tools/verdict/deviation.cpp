@@ -126,18 +126,15 @@ std::vector<std::size_t> Deviation::ranks_of_noise() const {
 void Deviation::find_noise() {
     const std::vector<std::size_t> peers = ranks_of_noise();
     const std::vector<double> medians = quantiles_over_steps(excess_, usual_.size(), {0.5}).front();
-    const auto fill_distances = [&](std::size_t i, std::span<double> row) {
-        std::transform(excess_ms(peers[i]).begin(), excess_ms(peers[i]).end(), row.begin(),
-                       [median = medians[peers[i]]](double ms) { return std::abs(ms - median); });
-    };
-    const RankQuantiles distances =
-        quantiles_over_steps(peers.size(), usual_.size(), {0.5, wide_quantile}, fill_distances);
     std::vector<double> deviations;
     std::vector<double> inflations;
-    for (std::size_t i = 0; i < peers.size(); ++i) {
+    for (const std::size_t peer : peers) {
+        std::vector<double> distances(excess_ms(peer).begin(), excess_ms(peer).end());
+        for (double& ms : distances) ms = std::abs(ms - medians[peer]);
         // Where some steps vary more than others, the widest tenth tells more of chance than the median does.
-        deviations.push_back(std::max(normal_consistency * distances[0][i], distances[1][i] / normal_tenth));
-        inflations.push_back(inflation_of(peers[i], medians[peers[i]], deviations.back()));
+        const std::vector<double> found = quantiles_of(distances, {0.5, wide_quantile});
+        deviations.push_back(std::max(normal_consistency * found[0], found[1] / normal_tenth));
+        inflations.push_back(inflation_of(peer, medians[peer], deviations.back()));
     }
     // A usual rank: of those whose steps vary least, the median may be one that is slow now and then.
     noise_ms_ = median_of(deviations);

@@ -60,16 +60,11 @@ TEST(TableQuantiles, OverStepsAreThoseOfEachRank) {
             std::vector<double> rows(ranks * steps);
             for (double& one : rows) one = value(random);
             rows[0] = missing;
-            const auto fill = [&](std::size_t rank, std::span<double> row) {
-                std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(rank * steps), steps, row.begin());
-            };
             const RankQuantiles found = quantiles_over_steps(rows, steps, {0.5, 0.9});
-            const RankQuantiles filled = quantiles_over_steps(ranks, steps, {0.9}, fill);
             for (std::size_t rank = 0; rank < ranks; ++rank) {
                 const std::span<const double> row = std::span(rows).subspan(rank * steps, steps);
                 EXPECT_PRED2(same, found[0][rank], quantile_of(row, 0.5));
                 EXPECT_PRED2(same, found[1][rank], quantile_of(row, 0.9));
-                EXPECT_PRED2(same, filled[0][rank], found[1][rank]);
             }
         }
 }
