@@ -60,6 +60,9 @@ def wrongs(simulated, layout, answer):
         is_right = -MOST_ERROR <= error <= BOUND if answer.is_bound else abs(error) <= MOST_ERROR
         if not is_right:
             found.append(("wrong saving", f"{answer.saving:.1f} for {truth:.1f} %{' (bound)' if answer.is_bound else ''}"))
+    if kind.fault.kind == "pauses" and (said := re.search(r"pauses now and then, for ([\d.]+) ms", answer.headline)):
+        if not 0.5 * kind.fault.ms <= float(said[1]) <= 1.5 * kind.fault.ms:
+            found.append(("wrong pause", f"{said[1]} ms for {kind.fault.ms}"))
     is_denial = answer.headline.startswith("No straggler") and ". But " not in answer.headline
     if is_denial and truth >= WORTH_SAYING and not is_unseen(simulated, layout):
         found.append(("denied", f"{truth:.1f} % are lost"))

@@ -81,6 +81,7 @@ def kinds():
              steps=200, named=(0,)),
         Kind("pauses of random ranks", "ddp", {}, Fault("pauses", share=0.02, ms=60.0)),
         Kind("pauses of random ranks, fsdp", "fsdp", {}, Fault("pauses", share=0.02, ms=60.0), named=()),
+        Kind("pauses of random ranks, some lost", "ddp", {}, Fault("pauses", share=0.02, ms=60.0), layouts=("lost",)),
         Kind("rank stops recording", "ddp", {}, stops={2: 49}),
         Kind("middle rank of a pipeline stops", "pipeline", {"dp": 4}, stops={6: 49},
              kept_ranks=(0, 1, 4, 6, 8, 9, 12, 13)),

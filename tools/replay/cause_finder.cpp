@@ -13,7 +13,8 @@
 namespace cep::tool {
 namespace {
 
-constexpr double most_of_it = 0.8;  // of what is lost to transfers: slow links are all there is to say of them
+constexpr double least_known = 0.95;  // of the work: with less, what pauses cost is approximate
+constexpr double most_of_it = 0.8;    // of what is lost to transfers: slow links are all there is to say of them
 
 class CauseFinder {
   public:
@@ -117,10 +118,24 @@ class CauseFinder {
                            "jitter"};
     }
 
-    // Pauses are also in work whose rows were lost.
+    /// The share of local work of which rows say how long it took.
+    [[nodiscard]] double known_work() const {
+        double known_ms = 0;
+        double all_ms = 0;
+        steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
+            const double ms = graph.weight * static_cast<double>(graph.own_ms[node]);
+            all_ms += ms;
+            if (graph.weights[node] == Weight::observed) known_ms += ms;
+        });
+        return all_ms > 0 ? known_ms / all_ms : 1;
+    }
+
+    // Work whose rows were lost pauses as often as the rest, whether the others' waiting shows that or not.
     void bound_pauses(Finding& pauses) const {
-        pauses.is_approximate = replay_.hidden > Replay::most_error;
-        if (pauses.is_approximate) *pauses.cost_share += replay_.hidden;
+        const double known = known_work();
+        pauses.is_approximate = replay_.hidden > Replay::most_error || known < least_known;
+        if (pauses.is_approximate)
+            pauses.cost_share = std::max(*pauses.cost_share + replay_.hidden, *pauses.cost_share / known);
     }
 
     bool add_stage() {

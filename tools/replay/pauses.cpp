@@ -73,7 +73,8 @@ std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
     std::vector<double> pauses_ms;
     steps.for_each_work([&](const StepGraph& graph, std::size_t node) {
         const auto ms = static_cast<double>(pause_ms(graph, node));
-        if (!(ms > 0)) return;
+        // Lost work has the mean of the rest, and pauses are in that.
+        if (!(ms > 0) || graph.weights[node] != Weight::observed) return;
         by_rank[graph.ranks[node]] += graph.weight * ms;
         steps_of[graph.ranks[node]].emplace(graph.step, graph.weight);
         pauses_ms.push_back(ms);
