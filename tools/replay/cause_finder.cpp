@@ -1,20 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replay/cause_finder.hpp"
-
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "replay/even_job.hpp"
-#include "replay/slow_rank_prices.hpp"
 #include "replay/special_causes.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::tool {
 namespace {
 
 constexpr double least_known = 0.95;  // of the work: with less, what pauses cost is approximate
 constexpr double most_of_it = 0.8;    // of what is lost to transfers: slow links are all there is to say of them
+
+/// What steps would take if their work were balanced, its sources evened out one after the other.
+struct BalancedJob {
+    double as_it_was_ms = 0;  // a step, replayed
+    double loss_ms = 0;       // against one with typical durations
+    double comm_saving_ms = 0;
+    double within_saving_ms = 0;
+    double stage_saving_ms = 0;
+    std::vector<float> role_medians_ms;  // by key: over the means of ranks; 0 of what few of them do
+    std::vector<float> balanced_ms;      // by key: the mean of these over stages
+
+    [[nodiscard]] double share_of(double saving_ms) const {
+        return loss_ms > 0 ? std::min(1.0, saving_ms / loss_ms) : 0;
+    }
+};
+
+/// Ranks that are slow, in all or some of their steps.
+struct SlowRanks {
+    std::vector<bool> is_slow;  // by rank
+    bool any = false;
+};
+
+/// What local work usually takes. If no rank is slow, they differ by chance, which is part of what varies within them;
+/// what few do is no chance. How a slow rank varies is how slow it is.
+float usual_ms(const ReplayedSteps& steps, const SlowRanks& slow, const StepGraph& graph, std::size_t node) {
+    const std::uint32_t key = graph.keys[node];
+    const std::uint32_t rank = graph.ranks[node];
+    if (slow.is_slow[rank]) return graph.own_ms[node];
+    return slow.any || steps.model.is_of_few(key) ? steps.typical.of_rank(key, rank) : steps.typical.of_role(key);
+}
+
+class BalancedJobFinder {
+  public:
+    BalancedJobFinder(const ReplayedSteps& steps, const SlowRanks& slow, Replay& replay)
+        : steps_(steps), model_(steps.model), slow_(slow), replay_(replay) {}
+
+    BalancedJob find() {
+        find_role_medians();
+        find_levels();
+        return std::move(job_);
+    }
+
+  private:
+    // A slow rank among them does not make a role slow, nor does what few of them do.
+    void find_role_medians() {
+        job_.role_medians_ms.assign(model_.keys.size(), 0);
+        std::map<decltype(NodeKey().place()), std::pair<double, double>> means;
+        for (std::uint32_t key = 0; key < model_.keys.size(); ++key) {
+            if (steps_.is_comm(key) || model_.is_of_few(key)) continue;
+            std::vector<double> of_rank;
+            for (const std::uint32_t rank : model_.roles.members[model_.keys[key].role])
+                of_rank.push_back(static_cast<double>(steps_.typical.of_rank(key, rank)));
+            if (of_rank.empty()) continue;
+            job_.role_medians_ms[key] = static_cast<float>(median_of(of_rank));
+            auto& [sum, count] = means[model_.keys[key].place()];
+            sum += static_cast<double>(job_.role_medians_ms[key]) * static_cast<double>(of_rank.size());
+            count += static_cast<double>(of_rank.size());
+        }
+        job_.balanced_ms = job_.role_medians_ms;
+        for (std::uint32_t key = 0; key < model_.keys.size(); ++key)
+            if (const auto found = means.find(model_.keys[key].place()); found != means.end())
+                job_.balanced_ms[key] = static_cast<float>(found->second.first / found->second.second);
+    }
+
+    /// With other durations of communication and of local work.
+    template <typename Comm, typename Local>
+    [[nodiscard]] Scenario scenario(Comm comm, Local local) const {
+        return with_work([this, comm, local](const StepGraph& graph, std::size_t node) {
+            return steps_.is_comm(graph.keys[node]) ? comm(graph, node) : local(graph, node);
+        });
+    }
+
+    void find_levels() {
+        const auto as_it_was = [](const StepGraph& graph, std::size_t node) { return graph.own_ms[node]; };
+        const auto of_all = [this](const StepGraph& graph, std::size_t node) {
+            return steps_.typical.of_all(graph.keys[node]);
+        };
+        const auto of_rank = [this](const StepGraph& graph, std::size_t node) {
+            return slow_.is_slow[graph.ranks[node]] ? graph.own_ms[node]
+                                                    : steps_.typical.of_rank(graph.keys[node], graph.ranks[node]);
+        };
+        const auto of_role = [this](const StepGraph& graph, std::size_t node) {
+            return steps_.typical.of_role(graph.keys[node]);
+        };
+        const auto usual = [this](const StepGraph& graph, std::size_t node) {
+            return usual_ms(steps_, slow_, graph, node);
+        };
+        const auto balanced_stages = [this](const StepGraph& graph, std::size_t node) {
+            const float median_ms = job_.role_medians_ms[graph.keys[node]];
+            const float own_ms = graph.own_ms[node];
+            return median_ms > 0 ? own_ms * (job_.balanced_ms[graph.keys[node]] / median_ms) : own_ms;
+        };
+        const auto no_time = [](const StepGraph&, std::size_t) { return 0.0F; };
+        const std::vector<Scenario> scenarios = {scenario(as_it_was, as_it_was),
+                                                 scenario(of_all, as_it_was),
+                                                 scenario(of_all, of_rank),
+                                                 scenario(of_all, of_role),
+                                                 scenario(of_all, of_all),
+                                                 scenario(as_it_was, usual),
+                                                 scenario(as_it_was, balanced_stages),
+                                                 scenario(no_time, as_it_was)};
+        const std::vector<double> means_ms = steps_.replayer.mean_steps_ms(scenarios);
+        job_.as_it_was_ms = means_ms[0];
+        job_.loss_ms = means_ms[0] - means_ms[4];
+        job_.comm_saving_ms = means_ms[0] - means_ms[1];
+        job_.within_saving_ms = means_ms[0] - means_ms[5];
+        job_.stage_saving_ms = means_ms[0] - means_ms[6];
+        replay_.ideal_ms = means_ms[4];
+        replay_.slowdown = means_ms[4] > 0 ? means_ms[0] / means_ms[4] : 1;
+        replay_.unseen_ms = means_ms[0] - means_ms[7];
+        if (!(job_.loss_ms > 0)) return;
+        const auto share = [&](std::size_t level) { return (means_ms[level] - means_ms[level + 1]) / job_.loss_ms; };
+        replay_.shares = {share(0), share(1), share(2), share(3)};
+    }
+
+    const ReplayedSteps& steps_;
+    const JobModel& model_;
+    const SlowRanks& slow_;
+    Replay& replay_;
+    BalancedJob job_;
+};
 
 class CauseFinder {
   public:
@@ -28,7 +148,7 @@ class CauseFinder {
         replay_.stages = model_.roles.count();
         replay_.pipeline_length = model_.roles.pipeline_length;
         slow_ranks_ = find_slow_ranks();
-        job_ = find_even_job(steps_, slow_ranks_, replay_);
+        job_ = BalancedJobFinder(steps_, slow_ranks_, replay_).find();
         const double link_saving_ms = add_special(find_slow_links(steps_));
         if (link_saving_ms < most_of_it * job_.comm_saving_ms) add_communication();
         for (const auto search : special_searches) add_special(search(steps_));
@@ -37,8 +157,8 @@ class CauseFinder {
         add_what_varies();
         const bool has_stage = add_stage();
         if (replay_.is_usable()) {
-            const auto all = price_slow_ranks(steps_, job_, has_stage, spreads_evenly ? is_routed : std::vector<bool>(),
-                                              slow_, replay_);
+            const auto all =
+                price_slow_ranks(steps_, has_stage, spreads_evenly ? is_routed : std::vector<bool>(), slow_, replay_);
             if (all) add(*all, replay_.saving * job_.as_it_was_ms, replay_.shares.ranks);
         }
         findings_.insert(findings_.begin(), slow_.begin(), slow_.end());
@@ -70,7 +190,7 @@ class CauseFinder {
     double add_special(const std::optional<SpecialCause>& special) {
         if (!special) return 0;
         const double saving_ms = job_.as_it_was_ms - steps_.replayer.mean_step_ms(special->without);
-        // What the job would gain if it were even says nothing of what all ranks wait for together.
+        // What the job would gain if it were balanced says nothing of what all ranks wait for together.
         const double share = special->finding.kind == FindingKind::special ? 0 : job_.share_of(saving_ms);
         return add(special->finding, saving_ms, share) != nullptr ? saving_ms : 0;
     }
@@ -146,7 +266,7 @@ class CauseFinder {
         steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
             const NodeKey& key = model_.keys[graph.keys[node]];
             const double over_ms = graph.weight * static_cast<double>(job_.role_medians_ms[graph.keys[node]] -
-                                                                      job_.even_ms[graph.keys[node]]);
+                                                                      job_.balanced_ms[graph.keys[node]]);
             excess_ms[key.role] += over_ms / static_cast<double>(roles.members[key.role].size());
             by_phase[key.role][key.name] += over_ms;
         });
@@ -180,7 +300,7 @@ class CauseFinder {
     std::vector<Finding>& findings_;
     std::vector<Finding> slow_;  // stragglers and groups
     SlowRanks slow_ranks_;
-    EvenJob job_;
+    BalancedJob job_;
 };
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <utility>
 
-#include "replay/cause_finder.hpp"
 #include "replay/job_replay.hpp"
 #include "replay/priced_steps.hpp"
+#include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {

@@ -1,19 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replay/slow_rank_prices.hpp"
-
 #include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <utility>
 
-#include "replay/peer_work.hpp"
+#include "replay/special_causes.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::tool {
 namespace {
 
+constexpr std::size_t enough_peers = 200;
 constexpr double mostly_routed = 0.8;  // of what ranks exceed their peers by
+
+class PeerWork {
+  public:
+    PeerWork(const JobModel& model, const std::vector<std::uint32_t>& ranks)
+        : model_(model), is_suspect_(model.roles.of_rank.size()), has_suspect_(model.roles.count()) {
+        for (const std::vector<std::uint32_t>& members : model.roles.members) peers_.push_back(members.size());
+        for (const std::uint32_t rank : ranks) {
+            is_suspect_[rank] = true;
+            has_suspect_[model.roles.of_rank[rank]] = true;
+            --peers_[model.roles.of_rank[rank]];
+        }
+    }
+
+    void set_work(const StepGraph& graph, std::span<float> own_ms) {
+        for (auto& [key, of_peers] : of_key_) of_peers.clear();
+        suspects_.clear();
+        for (std::uint32_t node = 0; node < graph.size(); ++node) {
+            const NodeKey& key = model_.keys[graph.keys[node]];
+            if (key.is_comm) continue;
+            const std::uint32_t rank = graph.ranks[node];
+            if (is_suspect_[rank]) {
+                suspects_.push_back(node);
+            } else if (has_suspect_[key.role] && rank % (peers_[key.role] / enough_peers + 1) == 0) {
+                of_key_[graph.keys[node]].push_back(static_cast<double>(graph.own_ms[node]));
+            }
+        }
+        for (const std::uint32_t node : suspects_) own_ms[node] = usual_ms(graph.keys[node], own_ms[node]);
+    }
+
+  private:
+    // What nobody else does in the step is left of a stage; else it is more than the others have to do.
+    [[nodiscard]] float usual_ms(std::uint32_t key, float own_ms) {
+        const std::vector<double>& of_peers = of_key_[key];
+        const std::size_t in_role = peers_[model_.keys[key].role];
+        if (in_role > 0 && model_.is_of_few(key) && 2 * of_peers.size() * (in_role / enough_peers + 1) <= in_role)
+            return 0;
+        if (!of_peers.empty()) return static_cast<float>(median_of(of_peers));
+        return in_role == 0 && !model_.roles.are_stages() ? 0 : own_ms;
+    }
+
+    const JobModel& model_;
+    std::vector<bool> is_suspect_;                                   // by rank
+    std::vector<bool> has_suspect_;                                  // by role
+    std::vector<std::size_t> peers_;                                 // by role: ranks that are no suspects
+    std::vector<std::uint32_t> suspects_;                            // nodes of the step
+    std::unordered_map<std::uint32_t, std::vector<double>> of_key_;  // the durations on peers in one step
+};
 
 class SlowRankPrices {
   public:
-    SlowRankPrices(const ReplayedSteps& steps, const EvenJob& job, std::vector<Finding>& slow, Replay& replay)
-        : steps_(steps), model_(steps.model), job_(job), slow_(slow), replay_(replay) {}
+    SlowRankPrices(const ReplayedSteps& steps, std::vector<Finding>& slow, Replay& replay)
+        : steps_(steps), model_(steps.model), slow_(slow), replay_(replay) {}
 
     void drop_loaded(bool has_stage, const std::vector<bool>& is_routed) {
         std::vector<bool> is_slow(steps_.ranks());
@@ -33,13 +83,14 @@ class SlowRankPrices {
 
     std::optional<Finding> price() {
         constexpr std::size_t most_suspects = 64;
-        if (slow_.empty() || !(job_.as_it_was_ms > 0)) return std::nullopt;
+        if (slow_.empty()) return std::nullopt;
         std::vector<Scenario> scenarios = {{[](const StepGraph&, std::span<float>) {}}, without_all_but(nullptr)};
         for (std::size_t i = 0; i < std::min(most_suspects, slow_.size()); ++i)
             scenarios.push_back(without_all_but(&slow_[i]));
         const std::vector<std::vector<double>> steps_ms = steps_.replayer.steps_ms(scenarios);
         const auto mean_ms = [&](std::size_t i) { return steps_.replayer.mean_ms(steps_ms[i]); };
         const double all_ms = mean_ms(0);
+        if (!(all_ms > 0)) return std::nullopt;
         const bool sees_all = sees_waiting(1 - mean_ms(1) / all_ms);
         for (std::size_t i = 2; i < steps_ms.size(); ++i) {
             Finding& one = slow_[i - 2];
@@ -52,7 +103,7 @@ class SlowRankPrices {
             replay_.costs_ms.emplace_back(model_.rows->steps()[steps_.graphs[i].step], steps_ms[0][i] - steps_ms[1][i]);
         // What the replay does not need to take as long as was observed is waiting.
         std::erase_if(slow_, [](const Finding& one) { return one.phase == uncovered_name && !one.is_costly; });
-        return price_all();
+        return price_all(all_ms);
     }
 
   private:
@@ -100,13 +151,15 @@ class SlowRankPrices {
         std::vector<std::uint32_t> places;
         for (std::uint32_t place = 0; place < steps_.ranks(); ++place)
             if (is_slow[place]) places.push_back(place);
-        return with_work_of_peers(model_, places, std::move(prompt));
+        const auto peers = std::make_shared<PeerWork>(model_, places);
+        return {[peers](const StepGraph& graph, std::span<float> own_ms) { peers->set_work(graph, own_ms); },
+                std::move(prompt)};
     }
     [[nodiscard]] Scenario without_all_but(const Finding* kept) const {
         return without_those([kept](const Finding& one) { return &one != kept; });
     }
 
-    std::optional<Finding> price_all() {
+    std::optional<Finding> price_all(double all_ms) {
         Finding all{.kind = FindingKind::ranks};
         for (const Finding& one : slow_)
             if (one.is_costly) all.ranks.insert(all.ranks.end(), one.ranks.begin(), one.ranks.end());
@@ -114,7 +167,7 @@ class SlowRankPrices {
         std::sort(all.ranks.begin(), all.ranks.end());
         const double without_ms =
             steps_.replayer.mean_step_ms(without_those([](const Finding& one) { return one.is_costly; }));
-        replay_.saving = 1 - without_ms / job_.as_it_was_ms;
+        replay_.saving = 1 - without_ms / all_ms;
         if (std::any_of(slow_.begin(), slow_.end(), [](const Finding& one) { return one.is_approximate; }))
             return std::nullopt;
         describe(all, steps_.places_of(all));
@@ -136,17 +189,15 @@ class SlowRankPrices {
 
     const ReplayedSteps& steps_;
     const JobModel& model_;
-    const EvenJob& job_;
     std::vector<Finding>& slow_;
     Replay& replay_;
 };
 
 }  // namespace
 
-std::optional<Finding> price_slow_ranks(const ReplayedSteps& steps, const EvenJob& job, bool has_stage,
-                                        const std::vector<bool>& is_routed, std::vector<Finding>& slow,
-                                        Replay& replay) {
-    SlowRankPrices prices(steps, job, slow, replay);
+std::optional<Finding> price_slow_ranks(const ReplayedSteps& steps, bool has_stage, const std::vector<bool>& is_routed,
+                                        std::vector<Finding>& slow, Replay& replay) {
+    SlowRankPrices prices(steps, slow, replay);
     prices.drop_loaded(has_stage, is_routed);
     return prices.price();
 }

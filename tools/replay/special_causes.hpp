@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Special causes: those that one kind of work shows by itself, whatever all ranks of a role do in common.
+// Causes: what makes the steps of a job longer than those of a balanced job, and the searches for each.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "replay/finding.hpp"
+#include "replay/replay.hpp"
 #include "replay/replayed_steps.hpp"
 
 namespace cep::tool {
 
+/// Fills in everything but the first fields of the replay. `findings`: see replay().
+void find_causes(const ReplayedSteps& steps, Replay& replay, std::vector<Finding>& findings);
+
+/// A cause that one kind of work shows by itself, whatever all ranks of a role do in common.
 struct SpecialCause {
     Finding finding;   // without what it costs
     Scenario without;  // that work with usual durations
@@ -46,5 +50,12 @@ inline constexpr SpecialSearch* special_searches[] = {CEP_SPECIAL_CAUSES};
 /// longer; jitter does not know micro-batches. Nor do slow ranks (`is_slow`, by rank), which are left out.
 /// As r².
 [[nodiscard]] double data_correlation(const ReplayedSteps& steps, const std::vector<bool>& is_slow);
+
+/// Drops those of `slow`, which are stragglers and groups, that are not slow, but have more of the work that is to be
+/// spread evenly: that of a stage all of whose ranks are slow, if `has_stage`; or routed work, if `is_routed` (by key)
+/// is not empty. Returns all that cost enough together, if any do, with what that is in the replay's `saving`.
+[[nodiscard]] std::optional<Finding> price_slow_ranks(const ReplayedSteps& steps, bool has_stage,
+                                                      const std::vector<bool>& is_routed, std::vector<Finding>& slow,
+                                                      Replay& replay);
 
 }  // namespace cep::tool
