@@ -60,6 +60,12 @@ class Trainer:
         """From the first row of the first step to the last row: with the millisecond between steps."""
         return (self.begin_ns - 10**6 - START_NS - 10**9) * 1e-6
 
+    def train(self, extra=None, *, steps=STEPS, **more):
+        """Steps, and their files. `extra` may be by step."""
+        for step in range(steps):
+            self.step(step, extra(step) if callable(extra) else extra, **more)
+        self.write()
+
     def write(self):
         for rank, rows in self.rows.items():
             self.job.write(rank, rows)
@@ -76,9 +82,7 @@ def verdict_of(cep, *arguments):
 
 
 def test_a_healthy_job_has_no_straggler(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step)
-    trainer.write()
+    trainer.train()
     verdict = verdict_of(cep)
     assert verdict["stragglers"] == [] and verdict["harmless"] == [] and not verdict["abstained"]
     assert verdict["job_slowdown"] == 1
@@ -87,9 +91,7 @@ def test_a_healthy_job_has_no_straggler(cep, trainer):
 
 
 def test_figures_of_a_straggler_are_those_of_its_rows(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step, {(2, "forward"): 9.0})
-    trainer.write()
+    trainer.train({(2, "forward"): 9.0})
     verdict = verdict_of(cep)
     (straggler,) = verdict["stragglers"]
     forward = np.array([[row["duration_ms"] for row in trainer.rows[rank] if row.get("name") == "forward"]
@@ -117,9 +119,7 @@ def test_figures_of_a_straggler_are_those_of_its_rows(cep, trainer):
 
 @pytest.mark.parametrize("slow, pattern", [(range(10, 25), "window"), (range(3, 40, 3), "intermittent")])
 def test_patterns(cep, trainer, slow, pattern):
-    for step in range(STEPS):
-        trainer.step(step, {(1, "backward"): 15.0} if step in slow else None)
-    trainer.write()
+    trainer.train(lambda step: {(1, "backward"): 15.0} if step in slow else None)
     (straggler,) = verdict_of(cep)["stragglers"]
     assert (straggler["rank"], straggler["phase"], straggler["pattern"]) == (1, "backward", pattern)
     assert (straggler["first_step"], straggler["last_step"]) == (slow[0], slow[-1])
@@ -127,26 +127,20 @@ def test_patterns(cep, trainer, slow, pattern):
 
 
 def test_what_grows_is_said_to_grow(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step, {(3, "forward"): 0.6 * step})
-    trainer.write()
+    trainer.train(lambda step: {(3, "forward"): 0.6 * step})
     (straggler,) = verdict_of(cep)["stragglers"]
     assert straggler["rank"] == 3 and straggler["grows"] and straggler["first_step"] <= 4
     assert "it grows" in cep("summarize", "job").stdout.decode()
 
 
 def test_stragglers_are_ordered_by_what_they_cost(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step, {(0, "forward"): 6.0, (3, "data_load"): 20.0})
-    trainer.write()
+    trainer.train({(0, "forward"): 6.0, (3, "data_load"): 20.0})
     assert [s["rank"] for s in verdict_of(cep)["stragglers"]] == [3, 0]
 
 
 def test_what_one_rank_does_alone_is_no_work_of_its_peers(cep, trainer):
     # Rank 2 is slow, but ready before rank 0, which alone validates. Without rank 0, steps would wait for rank 2.
-    for step in range(STEPS):
-        trainer.step(step, {(2, "forward"): 5.0}, alone={0: 12.0})
-    trainer.write()
+    trainer.train({(2, "forward"): 5.0}, alone={0: 12.0})
     verdict = verdict_of(cep)
     assert [(one["rank"], one["phase"]) for one in verdict["stragglers"]] == [(0, "validation"), (2, "forward")]
     assert verdict["stragglers"][0]["excess_ms"] == pytest.approx(12, abs=0.1)
@@ -176,9 +170,7 @@ def test_all_ranks_slow_is_a_change_and_no_straggler(cep, trainer):
 
 
 def test_a_straggler_is_no_change_of_the_job(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step, {(1, "backward"): 25.0} if step >= 20 else None)
-    trainer.write()
+    trainer.train(lambda step: {(1, "backward"): 25.0} if step >= 20 else None)
     verdict = verdict_of(cep)
     assert [s["first_step"] for s in verdict["stragglers"]] == [20]
     assert verdict["changes"] == []
@@ -195,9 +187,7 @@ def test_checkpoints_are_told_from_steps_that_nobody_explains(cep, trainer):
 
 
 def test_long_steps_without_a_mark_name_the_phase_that_has_them(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step, {(rank, "forward"): 200.0 for rank in range(RANKS)} if step in (15, 28) else None)
-    trainer.write()
+    trainer.train(lambda step: {(rank, "forward"): 200.0 for rank in range(RANKS)} if step in (15, 28) else None)
     (line,) = [one for one in verdict_of(cep)["evidence"] if "1.5 times as long" in one]
     assert "most of it in forward: steps 15, 28" in line and "no mark says why" not in line
 
@@ -230,17 +220,13 @@ def test_a_job_of_one_rank_has_no_communication_to_hide(cep, job):
 
 
 def test_few_steps_are_too_few(cep, trainer):
-    for step in range(5):
-        trainer.step(step, {(1, "forward"): 20.0})
-    trainer.write()
+    trainer.train({(1, "forward"): 20.0}, steps=5)
     assert "5 recorded steps are too few" in verdict_of(cep)["reason"]
     assert "1 recorded step is too few" in verdict_of(cep, "--steps", "2:2")["reason"]
 
 
 def test_few_steps_give_a_hint_and_no_verdict(cep, trainer):
-    for step in range(3):
-        trainer.step(step, {(1, "forward"): 20.0})
-    trainer.write()
+    trainer.train({(1, "forward"): 20.0}, steps=3)
     verdict = verdict_of(cep)
     assert verdict["abstained"] and verdict["stragglers"] == []
     assert (verdict["hint"]["rank"], verdict["hint"]["phase"]) == (1, "forward")
@@ -250,9 +236,7 @@ def test_few_steps_give_a_hint_and_no_verdict(cep, trainer):
 
 
 def test_few_steps_of_equal_ranks_give_no_suspect(cep, trainer):
-    for step in range(3):
-        trainer.step(step, {(step % 3, "forward"): 20.0})
-    trainer.write()
+    trainer.train(lambda step: {(step % 3, "forward"): 20.0}, steps=3)
     verdict = verdict_of(cep)
     assert verdict["hint"] is None
     assert verdict["headline"] == "3 steps: a hint, not a verdict. No rank stands out in all of them."
@@ -293,9 +277,7 @@ def test_a_rank_that_is_not_there_may_be_the_slow_one(cep, trainer, absent, who)
 
 def test_the_table_names_the_rank_that_the_verdict_names(cep, trainer):
     """Rank 2 is slow in each step; rank 0 has a larger mean, of one step."""
-    for step in range(STEPS):
-        trainer.step(step, {(2, "forward"): 3.0, (0, "forward"): 400.0 if step == 20 else 0.0})
-    trainer.write()
+    trainer.train(lambda step: {(2, "forward"): 3.0, (0, "forward"): 400.0 if step == 20 else 0.0})
     summary = json.loads(cep("summarize", "--json", "job").stdout)
     assert summary["verdict"]["stragglers"][0]["rank"] == 2
     (forward,) = [phase for phase in summary["phases"] if phase["name"] == "forward"]
@@ -305,9 +287,7 @@ def test_the_table_names_the_rank_that_the_verdict_names(cep, trainer):
 @pytest.mark.parametrize("slow, steps", [(range(STEPS), "any step"), (range(10, 25), "steps 10 to 24"),
                                          (range(3, 40, 3), "any 3 steps"), (UNEVEN, "any 8 steps")])
 def test_the_advice_names_the_steps_to_look_at(cep, trainer, slow, steps):
-    for step in range(STEPS):
-        trainer.step(step, {(2, "forward"): 30.0} if step in slow else {})
-    trainer.write()
+    trainer.train(lambda step: {(2, "forward"): 30.0} if step in slow else {})
     verdict = verdict_of(cep)
     assert any(line.endswith(f"on rank 2 in {steps}") for line in verdict["next"])
     assert b"\nhow sure  almost certain: chance alone" in cep("summarize", "job").stdout
@@ -315,25 +295,19 @@ def test_the_advice_names_the_steps_to_look_at(cep, trainer, slow, steps):
 
 
 def test_only_some_phases_are_not_judged(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step)
-    trainer.write()
+    trainer.train()
     assert "only some phases" in verdict_of(cep, "--phases", "forward")["reason"]
     assert "more durations than were kept" in verdict_of(cep, "--max-samples", "50")["reason"]
 
 
 def test_collectives_without_numbers_match_by_their_place(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step, {(2, "forward"): 9.0}, coll=False)
-    trainer.write()
+    trainer.train({(2, "forward"): 9.0}, coll=False)
     (straggler,) = verdict_of(cep)["stragglers"]
     assert straggler["rank"] == 2 and straggler["waiters_median_wait_ms"] == pytest.approx(9, abs=0.3)
 
 
 def test_shares_and_bound_are_those_of_the_rows(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step)
-    trainer.write()
+    trainer.train()
     verdict = verdict_of(cep)
     lengths_ms = [trainer.step_ms[step] + (step < STEPS - 1) for step in range(STEPS)]  # to the next step's first row
     durations = {name: np.mean([[r["duration_ms"] for r in trainer.rows[rank] if r.get("name") == name]
@@ -347,9 +321,7 @@ def test_shares_and_bound_are_those_of_the_rows(cep, trainer):
 def test_efficiency_is_that_of_the_run_rows(cep, job):
     trainer = Trainer(job, run={"flops_per_step": 4e13, "hardware_flops_per_step": 5e13, "peak_flops": 1e15,
                                 "tokens_per_step": 8192})
-    for step in range(STEPS):
-        trainer.step(step)
-    trainer.write()
+    trainer.train()
     step_s = (trainer.elapsed_ms() + 1e3) / STEPS * 1e-3  # the first step begins a second after the run row
     efficiency = cep.summary("job")["efficiency"]
     assert efficiency["mfu"] == pytest.approx(4e13 / step_s / 1e15, rel=1e-6)
@@ -365,9 +337,7 @@ def test_efficiency_is_that_of_the_run_rows(cep, job):
                                           ("NVIDIA H200 NVL", 835e12), ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None)])
 def test_peaks_of_known_devices_are_used_and_never_guessed(cep, job, device, peak):
     trainer = Trainer(job, run={"flops_per_step": 4e13, "device_name": device})
-    for step in range(10):
-        trainer.step(step)
-    trainer.write()
+    trainer.train(steps=10)
     step_s = (trainer.elapsed_ms() + 1e3) / 10 * 1e-3
     mfu = cep.summary("job")["efficiency"]["mfu"]
     assert mfu is None if peak is None else mfu == pytest.approx(4e13 / step_s / peak, rel=1e-6)
@@ -414,9 +384,7 @@ def test_bubble_of_a_pipeline_beside_what_its_schedule_needs(cep, job):
 @pytest.mark.parametrize("finding, status", [("straggler", 1), ("bound:compute", 1), ("bound:comm", 0), ("change", 0),
                                              ("imbalance", 0), ("abstained", 0)])
 def test_fail_on_a_finding(cep, trainer, finding, status):
-    for step in range(STEPS):
-        trainer.step(step, {(2, "forward"): 9.0})
-    trainer.write()
+    trainer.train({(2, "forward"): 9.0})
     done = cep("summarize", "--fail-on", finding, "job", status=status)
     assert (f"--fail-on {finding}:" in done.stderr.decode()) == (status == 1)
     assert done.stdout.decode().startswith("Rank 2 (node0) is slow in forward")
@@ -429,9 +397,7 @@ def test_fail_on_something_unknown_is_a_usage_error(cep, trainer):
 
 
 def test_no_verdict_leaves_the_table(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step)
-    trainer.write()
+    trainer.train()
     assert cep.summary("--no-verdict", "job")["verdict"] is None
     of_the_ledger = {"share", "slowest_rank", "skew"}
     without, whole = ([{key: value for key, value in phase.items() if key not in of_the_ledger}
@@ -444,9 +410,7 @@ def test_no_verdict_leaves_the_table(cep, trainer):
 
 
 def test_markdown_begins_with_the_verdict(cep, trainer):
-    for step in range(STEPS):
-        trainer.step(step, {(2, "forward"): 9.0})
-    trainer.write()
+    trainer.train({(2, "forward"): 9.0})
     text = cep("summarize", "--markdown", "job").stdout.decode()
     assert re.match(r"# Training job\n\n\*\*Rank 2 \(node0\) is slow in forward.*\*\*\n\n- rank 2", text)
 
