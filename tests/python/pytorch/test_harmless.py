@@ -95,6 +95,36 @@ def test_what_ends_the_program_in_a_hook_reaches_the_trainer(profiler):
     assert hook_failures() == 0
 
 
+def test_nothing_leaks_in_a_training_loop(job):
+    job.run(
+        1,
+        """
+import gc, sys
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+def train(prof, steps):
+    for _ in range(steps):
+        prof.step()
+        model(torch.ones(2, 4)).sum().backward()
+        numbers = torch.ones(8)
+        dist.all_reduce(numbers, async_op=True).wait()
+        dist.all_gather([torch.empty(8)], numbers)
+        dist.all_reduce(numbers, async_op=True)  # nobody waits for it
+        optimizer.step()
+        optimizer.zero_grad()
+    gc.collect()
+    return sys.getallocatedblocks()
+
+with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument(prof, model, optimizer):
+    before = train(prof, 100)
+    grown = train(prof, 1000) - before
+    assert grown < 300, grown
+dist.destroy_process_group()
+""",
+    )
+
+
 # ---- Hooks come off
 
 
