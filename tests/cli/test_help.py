@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cep help WORD: manual pages as text, and through man on a terminal."""
+"""cep help WORD: manual pages as text."""
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,37 +18,6 @@ def with_pages():
     listed = subprocess.run([os.environ["CEP_COMMAND"], "help", "topics"], capture_output=True, text=True, check=True)
     if "guide" not in listed.stdout:
         pytest.skip("neither mandoc nor groff was there when cep was built")
-
-
-def on_terminal(program, *words, **variables):
-    """What a program writes to a terminal."""
-    if shutil.which("script") is None:
-        pytest.skip("script is missing")
-    line = ["/usr/bin/env", "script", "-qec", " ".join([str(program), *words]), "/dev/null"]
-    done = subprocess.run(line, env={**os.environ, "TERM": "xterm", **variables}, stdin=subprocess.DEVNULL,
-                          capture_output=True, check=True)
-    return done.stdout.decode().replace("\r\n", "\n")
-
-
-@pytest.fixture
-def installed(tmp_path):
-    """cep as `meson install` lays it out, and a man that prints its arguments."""
-    for folder in ("bin", "share/man/man1", "programs"):
-        (tmp_path / folder).mkdir(parents=True)
-    shutil.copy(os.environ["CEP_COMMAND"], tmp_path / "bin" / "cep")
-    shutil.copy(MAN / "cep-merge.1", tmp_path / "share/man/man1")
-    shutil.copy(shutil.which("echo"), tmp_path / "programs" / "man")
-    return tmp_path
-
-
-def path_with(folder):
-    """PATH without the machine's own man."""
-    needed = folder / "needed"
-    needed.mkdir()
-    for name in ("script", "sh", "env"):
-        if shutil.which(name):
-            (needed / name).symlink_to(shutil.which(name))
-    return f"{folder / 'programs'}:{needed}"
 
 
 @pytest.mark.parametrize("command", COMMAND_PAGES)
@@ -97,34 +65,3 @@ def test_an_unknown_word_is_corrected_and_the_known_ones_are_named(cep):
 
 def test_two_words_are_refused(cep):
     assert cep("help", "merge", "check", status=2).stderr.startswith(b"cep help: more than one word\n")
-
-
-def test_a_terminal_gets_the_installed_page_through_man(installed, with_pages):
-    shown = on_terminal(installed / "bin" / "cep", "help", "merge", PATH=path_with(installed))
-    assert shown == f"{installed}/share/man/man1/cep-merge.1\n"
-
-
-def test_a_compressed_page_is_found(installed, with_pages):
-    subprocess.run(["gzip", installed / "share/man/man1/cep-merge.1"], check=True)
-    shown = on_terminal(installed / "bin" / "cep", "help", "merge", PATH=path_with(installed))
-    assert shown == f"{installed}/share/man/man1/cep-merge.1.gz\n"
-
-
-@pytest.mark.parametrize("lacking", ["programs/man", "share/man/man1/cep-merge.1"])
-def test_a_terminal_gets_text_where_man_or_the_page_is_missing(cep, installed, with_pages, lacking):
-    (installed / lacking).unlink()
-    shown = on_terminal(installed / "bin" / "cep", "help", "merge", PATH=path_with(installed))
-    assert shown == cep("help", "merge").stdout.decode()
-
-
-def test_a_script_in_the_place_of_man_is_not_run(cep, installed, with_pages):
-    """As minimised images of Ubuntu have it."""
-    (installed / "programs" / "man").write_text("#!/bin/sh\necho This system has been minimized\n")
-    shown = on_terminal(installed / "bin" / "cep", "help", "merge", PATH=path_with(installed))
-    assert shown == cep("help", "merge").stdout.decode()
-
-
-def test_an_output_that_is_no_terminal_gets_text(cep, installed, with_pages):
-    done = subprocess.run([installed / "bin" / "cep", "help", "merge"], env={**os.environ, "PATH": path_with(installed)},
-                          capture_output=True, check=True)
-    assert done.stdout == cep("help", "merge").stdout

@@ -2,7 +2,7 @@
 """cep kernels: what it advises of kernels, copies and memory, from each threshold on."""
 
 import pytest
-from kernel_traces import SMALL, kernel, ranked, report, trace_text
+from kernel_traces import kernel, report, trace_text
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel"
 SCALAR_GEMM = "ampere_sgemm_128x64_nn"
@@ -77,20 +77,3 @@ def test_copies_by_direction_and_memory_of_the_host(cep, tmp_path):
     text = cep("kernels", "t.json").stdout.decode()
     lines = [line.split() for line in text.splitlines()]
     assert "host to device pageable 2 200 kB 100.0 µs 2 GB/s".split() in lines
-
-
-def test_memory_events_give_the_peak_of_the_fullest_gpu(cep, tmp_path):
-    """Those of the host's allocator do not count."""
-    def memory(device, allocated, size, kind=1):
-        return {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5,
-                "args": {"Total Reserved": 2 * allocated, "Total Allocated": allocated, "Bytes": size, "Device Id": device,
-                         "Device Type": kind}}
-
-    events = [memory(0, 300, 300), memory(0, 100, -200), memory(1, 700, 700), memory(1, 900, 200), memory(-1, 10**9, 5, kind=0)]
-    properties = [{"id": 0, "name": "X", "totalGlobalMem": 1000}, {"id": 1, "name": "X", "totalGlobalMem": 2000}]
-    (tmp_path / "t.json").write_text(ranked(3, events + SMALL, 4, deviceProperties=properties))
-    (rank,) = report(cep, "t.json")["ranks"]
-    assert rank["memory"] == {"peak_allocated_bytes": 900, "peak_reserved_bytes": 1800, "allocations": 2, "device_bytes": 2000}
-    assert "peak 900 B allocated, 1.8 kB reserved of 2.0 kB (rank 3); 2 allocations" in cep("kernels", "t.json").stdout.decode()
-    (tmp_path / "t.json").write_text(trace_text(SMALL))
-    assert report(cep, "t.json")["ranks"][0]["memory"] is None

@@ -20,8 +20,6 @@ struct EventText {
     std::string_view phase, category, name, process, start, duration;
     // From the arguments:
     std::optional<std::int64_t> device, bytes;
-    std::optional<std::int64_t> allocated, reserved;  // of an allocator's event
-    bool is_of_gpu_memory = false;
 };
 
 // torch.profiler's names since 1.11, and those before it.
@@ -57,13 +55,8 @@ std::string_view without_quotes(std::string_view value) {
     return value.starts_with('"') ? inside_quotes(value) : value;
 }
 
-bool is_memory(const EventText& fields) {
-    return fields.phase == "i" && (fields.name.empty() || fields.name == "[memory]");
-}
-
 // A kernel's device only: that is all there is for most events.
 void read_arguments(ondemand::value& arguments, EventText& fields) {
-    constexpr std::int64_t of_cuda = 1;  // c10::DeviceType::CUDA
     ondemand::object object;
     if (arguments.get_object().get(object) != simdjson::SUCCESS) return;
     const bool is_kernel = activity_of(fields.category) == Activity::kernel;
@@ -71,9 +64,6 @@ void read_arguments(ondemand::value& arguments, EventText& fields) {
         if (key == "device" || key == "Device Id") fields.device = parse_integer(token_of(value));
         if (is_kernel) return !fields.device;
         if (key == "bytes" || key == "Bytes") fields.bytes = parse_integer(token_of(value));
-        if (key == "Total Allocated") fields.allocated = parse_integer(token_of(value));
-        if (key == "Total Reserved") fields.reserved = parse_integer(token_of(value));
-        if (key == "Device Type") fields.is_of_gpu_memory = parse_integer(token_of(value)) == of_cuda;
         return true;
     });
 }
@@ -90,7 +80,7 @@ bool read_fields(ondemand::parser& parser, std::string_view text, EventText& fie
         if (key == "ts") fields.start = token;
         if (key == "dur") fields.duration = token;
         if (key == "args") read_arguments(value, fields);
-        if (has_no_duration(fields.phase)) return is_memory(fields);
+        if (has_no_duration(fields.phase)) return false;
         if (interesting || fields.category.empty() || fields.name.empty()) return true;
         interesting = activity_of(fields.category) || fields.name.starts_with(step_prefix);
         return interesting;
@@ -161,9 +151,6 @@ Event parse_event(ondemand::parser& parser, std::string_view text) {
     EventText fields;
     if (!text.starts_with('{')) return BadEvent{"an element that is not an event"};
     if (!read_fields(parser, text, fields)) return BadEvent{"an event that is not JSON"};
-    if (is_memory(fields) && fields.is_of_gpu_memory && fields.allocated)
-        return MemoryEvent{fields.device.value_or(0), fields.bytes.value_or(0), *fields.allocated,
-                           fields.reserved.value_or(0)};
     if (has_no_duration(fields.phase)) return {};
     if (const auto activity = activity_of(fields.category)) return read_gpu(fields, *activity);
     return fields.name.starts_with(step_prefix) ? read_step(fields) : Event{};

@@ -65,14 +65,6 @@ struct GpuEvent {
     std::int64_t bytes = 0;  // of a copy or a fill
 };
 
-/// What PyTorch's allocator had after it gave or took memory of a GPU ("[memory]", with profile_memory=True).
-struct MemoryEvent {
-    std::int64_t device = 0;
-    std::int64_t bytes = 0;  // below 0: taken back
-    std::int64_t allocated_bytes = 0;
-    std::int64_t reserved_bytes = 0;
-};
-
 /// An annotation "ProfilerStep#<n>", of the host or of a GPU.
 struct StepEvent {
     std::int64_t step = 0;
@@ -87,7 +79,7 @@ struct BadEvent {
 };
 
 /// monostate: of no interest.
-using Event = std::variant<std::monostate, GpuEvent, StepEvent, MemoryEvent, BadEvent>;
+using Event = std::variant<std::monostate, GpuEvent, StepEvent, BadEvent>;
 
 /// `text` is an object with its brackets; text_padding_bytes must be readable behind it.
 [[nodiscard]] Event parse_event(ondemand::parser& parser, std::string_view text);

@@ -85,7 +85,7 @@ struct TraceOutcome {
 
 [[nodiscard]] double to_ms(std::int64_t time_ns);
 
-/// The document for one format. JSON has schema cep.kernels/2, and at most `rendering.limit` kernels of each rank; 0:
+/// The document for one format. JSON has schema cep.kernels/3, and at most `rendering.limit` kernels of each rank; 0:
 /// all. CSV has a line for each rank and one for all.
 [[nodiscard]] tool::Document make_document(KernelReport report, const tool::Rendering& rendering);
 
@@ -108,11 +108,5 @@ struct RankVerdict {
 
 /// What to do, by thresholds that cep-kernels(1) lists.
 [[nodiscard]] std::vector<std::string> advise(const KernelReport& report);
-
-/// Whether a GPU event is a copy from or to memory of the host that is not pinned.
-[[nodiscard]] bool is_pageable_copy(std::string_view name);
-[[nodiscard]] tool::Table copy_table(const KernelTotals& kernels);
-/// The member "copies".
-void write_copies(tool::JsonWriter& json, const KernelTotals& kernels);
 
 }  // namespace cep::kernels

@@ -68,6 +68,11 @@ struct KernelType {
 /// Whether a matrix product's name says that it runs on Tensor Cores, as those of cuBLAS, CUTLASS and cuDNN do.
 [[nodiscard]] bool uses_tensor_cores(std::string_view full_name);
 
+/// Whether a GPU event is a copy from or to memory of the host that is not pinned.
+[[nodiscard]] inline bool is_pageable_copy(std::string_view name) {
+    return name.find("Pageable") != std::string_view::npos;
+}
+
 /// `name`: as traces have it, mangled or not, with or without its parameters.
 [[nodiscard]] KernelType classify(Activity activity, const std::string& name);
 

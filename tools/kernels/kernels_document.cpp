@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -210,20 +211,56 @@ Table kernel_table(const KernelReport& report) {
     return table;
 }
 
-/// The rank whose allocator had the most.
-const RankTrace* fullest_rank(const KernelReport& report) {
-    const auto fullest = std::max_element(report.ranks.begin(), report.ranks.end(), [](const auto& a, const auto& b) {
-        return a.memory.peak_allocated_bytes < b.memory.peak_allocated_bytes;
-    });
-    return fullest != report.ranks.end() && fullest->memory.peak_allocated_bytes > 0 ? &*fullest : nullptr;
+struct CopyTotal {
+    std::string_view direction;
+    std::string_view host_memory;  // "" where no host takes part
+    std::uint64_t count = 0;
+    double bytes = 0;
+    double time_ms = 0;
+
+    [[nodiscard]] std::optional<double> gb_per_s() const {
+        return bytes > 0 && time_ms > 0 ? std::optional(bytes / time_ms / 1e6) : std::nullopt;
+    }
+};
+
+/// The direction and the memory of "Memcpy HtoD (Pinned -> Device)".
+std::pair<std::string_view, std::string_view> kind_of(std::string_view name) {
+    static constexpr std::pair<std::string_view, std::string_view> directions[] = {
+        {"HtoD", "host to device"}, {"DtoH", "device to host"}, {"DtoD", "device to device"}, {"PtoP", "peer to peer"}};
+    const auto has = [name](std::string_view word) { return name.find(word) != std::string_view::npos; };
+    std::string_view direction = "other";
+    for (const auto& [word, meaning] : directions)
+        if (has(word)) direction = meaning;
+    return {direction, is_pageable_copy(name) ? "pageable" : has("Pinned") ? "pinned" : ""};
 }
 
-std::string describe_memory(const RankTrace& rank) {
-    const auto bytes = [](std::int64_t count) { return format_bytes(static_cast<double>(count)); };
-    std::string text = fmt::format("peak {} allocated, {} reserved", bytes(rank.memory.peak_allocated_bytes),
-                                   bytes(rank.memory.peak_reserved_bytes));
-    if (rank.memory_bytes > 0) text += " of " + bytes(rank.memory_bytes);
-    return fmt::format("{} (rank {}); {}", text, rank.rank, format_plural(rank.memory.allocations, "allocation"));
+std::vector<CopyTotal> find_copies(const KernelTotals& kernels) {
+    std::map<std::pair<std::string_view, std::string_view>, KernelTotal> totals;
+    for (const auto& [key, total] : kernels)
+        if (key.first.starts_with("Memcpy")) totals[kind_of(key.first)].merge(total);
+    std::vector<CopyTotal> copies;
+    for (const auto& [kind, total] : totals)
+        copies.push_back({kind.first, kind.second, total.count, static_cast<double>(total.bytes),
+                          static_cast<double>(total.total_ns) / 1e6});
+    return copies;
+}
+
+Fields<CopyTotal> copy_fields() {
+    using C = CopyTotal;
+    const auto bytes = [](const C& copy) { return copy.bytes > 0 ? format_bytes(copy.bytes) : "-"; };
+    const auto rate = [](double gb_per_s) { return fmt::format("{:.3g} GB/s", gb_per_s); };
+    return {{"direction", "copies", "", &C::direction},
+            {"host_memory", "host memory", "", [](const C& copy) { return text_or_null(copy.host_memory); }},
+            {"count", "count", "", &C::count},
+            {"bytes", "bytes", "", &C::bytes, bytes},
+            {"time_ms", "time", "", &C::time_ms, format_duration_ms},
+            {"gb_per_s", "bandwidth", "", &C::gb_per_s, rate}};
+}
+
+Table copy_table(const KernelTotals& kernels) {
+    Table table = table_of(copy_fields(), find_copies(kernels), "Copies");
+    table.keep_whole();
+    return table;
 }
 
 std::string describe_coverage(const Coverage& coverage) {
@@ -283,7 +320,6 @@ std::vector<Fact> make_facts(const KernelReport& report) {
                                format_plural(inputs.files, "file"), format_bytes(static_cast<double>(inputs.bytes)))},
         {"GPU time", describe_gpu_time(report.total.time)},
         {"comm", describe_comm(report.total.time)}};
-    if (const RankTrace* const fullest = fullest_rank(report)) facts.push_back({"memory", describe_memory(*fullest)});
     const std::string gaps = describe_gaps(report);
     if (!gaps.empty()) facts.push_back({"gaps", gaps});
     return facts;
@@ -341,16 +377,6 @@ void write_steps(JsonWriter& json, const std::vector<TraceStep>& steps) {
     json.members("mean_step_busy_ms", mean_busy_ms);
 }
 
-/// null where no event of the allocator is in the trace.
-void write_memory(JsonWriter& json, const RankTrace& rank) {
-    if (rank.memory.peak_allocated_bytes == 0) return static_cast<void>(json.key("memory").null());
-    json.object("memory", [&] {
-        json.members("peak_allocated_bytes", rank.memory.peak_allocated_bytes, "peak_reserved_bytes",
-                     rank.memory.peak_reserved_bytes, "allocations", rank.memory.allocations, "device_bytes",
-                     rank.memory_bytes > 0 ? std::optional(rank.memory_bytes) : std::nullopt);
-    });
-}
-
 void write_rank(JsonWriter& json, const RankTrace& rank, std::size_t max_kernels) {
     constexpr std::string_view sources[] = {"trace", "name", "order"};
     json.members("rank", rank.rank, "rank_from", sources[static_cast<std::size_t>(rank.rank_source)], "files",
@@ -360,17 +386,16 @@ void write_rank(JsonWriter& json, const RankTrace& rank, std::size_t max_kernels
     });
     json.members("window_begin_ns", rank.window_begin_ns, "window_end_ns", rank.window_end_ns);
     write_time(json, rank.time);
-    write_memory(json, rank);
     write_steps(json, rank.steps);
     write_kernels(json, rank.kernels, rank.time.all().time_ns, max_kernels);
 }
 
 void write_report(JsonWriter& json, const KernelReport& report, std::size_t max_kernels, const std::string& headline) {
-    json.members("schema", "cep.kernels/2", "headline", headline);
+    json.members("schema", "cep.kernels/3", "headline", headline);
     write_inputs(json, report);
     json.object("total", [&] {
         write_time(json, report.total.time);
-        write_copies(json, report.total.kernels);
+        write_records(json, "copies", copy_fields(), find_copies(report.total.kernels));
         write_kernels(json, report.total.kernels, report.total.time.all().time_ns, max_kernels);
     });
     json.objects("ranks", report.ranks, [&](const RankTrace& rank) { write_rank(json, rank, max_kernels); });

@@ -38,7 +38,6 @@ class TraceAnalysis {
             begin = end;
         }
         count_kernels();
-        find_memory();
         measure_steps();
         return result_;
     }
@@ -127,15 +126,6 @@ class TraceAnalysis {
         }
     }
 
-    void find_memory() {
-        for (const auto& [device, use] : data_.memory) {
-            if (use.peak_allocated_bytes < result_.memory.peak_allocated_bytes) continue;
-            const auto bytes = data_.facts.device_bytes.find(device);
-            result_.memory = use;
-            result_.memory_bytes = bytes != data_.facts.device_bytes.end() ? bytes->second : 0;
-        }
-    }
-
     void measure_steps() {
         std::vector<TraceStep>& steps = result_.steps;
         for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -211,8 +201,6 @@ void RankTrace::merge(const RankTrace& other) {
     for (const auto& [name, total] : other.kernels) kernels[name].merge(total);
     steps.insert(steps.end(), other.steps.begin(), other.steps.end());
     devices.insert(other.devices.begin(), other.devices.end());
-    memory.merge(other.memory);
-    memory_bytes = std::max(memory_bytes, other.memory_bytes);
     if (!world_size) world_size = other.world_size;
 }
 

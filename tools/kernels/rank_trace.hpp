@@ -81,8 +81,6 @@ struct RankTrace {
     KernelTotals kernels;
     std::vector<TraceStep> steps;
     std::map<std::int64_t, std::string> devices;  // device and its name, "" where the trace does not say it
-    MemoryUse memory;                             // of the GPU with the largest peak; all 0 where no event says
-    std::int64_t memory_bytes = 0;                // that this GPU has; 0: not known
 
     void merge(const RankTrace& other);
 };

@@ -147,15 +147,12 @@ class TraceReader {
     void read_device(ondemand::object device) {
         std::optional<std::int64_t> id;
         std::string_view name;
-        std::optional<std::int64_t> bytes;
         read_members(device, [&](ondemand::raw_json_string key, ondemand::value item) {
             if (key == "id") id = parse_integer(token_of(item));
-            if (key == "totalGlobalMem") bytes = parse_integer(token_of(item));
             if (key == "name" && item.get_string().get(name) != simdjson::SUCCESS) name = {};
             return true;
         });
         if (id && !name.empty()) data_.facts.device_names[*id] = name;
-        if (id && bytes && *bytes > 0) data_.facts.device_bytes[*id] = *bytes;
     }
 
     // The end of an array of events may be missing where it is all there is: the format says so.
@@ -180,9 +177,6 @@ class TraceReader {
             data_.events.push_back({gpu->start_ns, gpu->duration_ns, kernel_index(*gpu), device_index(*gpu)});
             add_ns(data_.kernels[data_.events.back().kernel].bytes, gpu->bytes);
         }
-        if (const auto* memory = std::get_if<MemoryEvent>(&event))
-            data_.memory[memory->device].merge(
-                {memory->bytes > 0 ? 1U : 0U, memory->allocated_bytes, memory->reserved_bytes});
         if (const auto* step = std::get_if<StepEvent>(&event)) data_.steps.push_back(*step);
         if (const auto* bad = std::get_if<BadEvent>(&event)) {
             ++data_.skipped_events;

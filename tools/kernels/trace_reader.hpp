@@ -26,26 +26,12 @@ struct TraceFacts {
     std::optional<std::int64_t> world_size;
     std::int64_t base_ns = 0;  // UNIX time of the trace's zero
     std::map<std::int64_t, std::string> device_names;
-    std::map<std::int64_t, std::int64_t> device_bytes;  // of memory
 };
 
 struct KernelId {
     Activity activity = Activity::kernel;
     std::string name;
     std::int64_t bytes = 0;  // of all copies or fills of that name
-};
-
-/// What the allocator did on one GPU.
-struct MemoryUse {
-    std::uint64_t allocations = 0;
-    std::int64_t peak_allocated_bytes = 0;
-    std::int64_t peak_reserved_bytes = 0;
-
-    void merge(const MemoryUse& other) {
-        allocations += other.allocations;
-        peak_allocated_bytes = std::max(peak_allocated_bytes, other.peak_allocated_bytes);
-        peak_reserved_bytes = std::max(peak_reserved_bytes, other.peak_reserved_bytes);
-    }
 };
 
 /// A GPU of the trace: several processes may each have a device 0.
@@ -78,7 +64,6 @@ struct TraceData {
     std::vector<DeviceId> devices;
     std::vector<TimedKernel> events;
     std::vector<StepEvent> steps;
-    std::map<std::int64_t, MemoryUse> memory;  // by device
     std::uint64_t all_events = 0;
     std::uint64_t skipped_events = 0;
     std::vector<TraceDamage> damages;  // the first max_shown

@@ -22,8 +22,7 @@ struct Page {
 /// The page of a topic, a file, a file without its section, or a function; nullptr: there is none.
 [[nodiscard]] const Page* find_page(std::string_view word);
 
-/// On a terminal this process becomes man(1), if man and the page's file are there. Otherwise writes the page's text to
-/// standard output, and throws as Output does.
+/// Writes the page's text to standard output. Throws as Output does.
 void show_page(const Page& page);
 
 }  // namespace cep::tool
