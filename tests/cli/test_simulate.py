@@ -69,7 +69,7 @@ def test_recording_less_leaves_the_steps_as_they_are(simulate):
 # The same again, or not.
 
 def test_same_seed_gives_the_same_bytes_on_any_number_of_threads(simulate):
-    arguments = ("--ranks", 12, "--tp", 2, "--noise-correlation", 0.5, "--drop-fraction", 0.1, "--truncate", 2,
+    arguments = ("--ranks", 12, "--tp", 2, "--noise-correlation", 0.5, "--drop-fraction", 0.1,
                  "--spike-fraction", 0.1, "--spike-ms", 9)
     one = simulate("one", *arguments, "--threads", 1, faults=[FAULT])
     many = simulate("many", *arguments, "--threads", 3, faults=[FAULT])
@@ -195,21 +195,6 @@ def test_dropped_spans_are_counted(cep, simulate):
     assert dropped == len(whole.spans) - len(job.spans) == pytest.approx(0.2 * len(whole.spans), rel=0.1)
     stats = [row for row in job.rows if row.get("type") == "stats"]
     assert sum(row["dropped"]["ring"] for row in stats) == dropped == cep.summary("job")["loss"]["dropped"]
-
-
-def test_truncated_files_end_inside_a_row(cep, simulate):
-    whole, job = simulate("whole"), simulate("job", "--truncate", 3)
-    cuts = {cut["file"]: cut for cut in job.truth["truncated_files"]}
-    assert len(cuts) == 3
-    for name, data in job.contents().items():
-        if name == "truth.json":
-            continue
-        before = whole.contents()[name]
-        assert before.startswith(data) and (name in cuts) == (len(data) < len(before))
-        if name in cuts:
-            assert not data.endswith(b"\n") and not data.endswith(b"}") and len(data) == cuts[name]["kept_bytes"]
-            assert cuts[name]["lost_rows"] == before.count(b"\n") - data.count(b"\n")
-    assert cep.summary("job")["inputs"]["truncated_files"] == 3
 
 
 def test_missing_ranks_take_part(cep, simulate):

@@ -59,8 +59,6 @@ def test_force_replaces_rank_files_and_nothing_else(cep, simulate, tmp_path):
     (["--missing-ranks", "7-9"], "missing_ranks: 8 is not one of 8 ranks"),
     (["--missing-ranks", "0-7"], "missing_ranks: no rank is left"),
     (["--missing-ranks", "5-3"], "--missing-ranks: '5-3' is not a range of ranks"),
-    (["--truncate", "9"], "truncate: 9 of 8 files"),
-    (["--truncate", "1", "--gzip"], "truncate: not with gzip or zstd"),
     (["--gzip", "--zstd"], "gzip and zstd"),
     (["--scenario", "nowhere.json"], "nowhere.json: cannot be read"),
     (["--fault", "{"], "--fault: not valid JSON"),

@@ -31,7 +31,7 @@ JOBS = {
     "tensor_and_pipeline": ["--ranks", "8", "--tp", "2", "--pp", "2", "--steps", "20", "--plain-groups"],
     "overlapping": ["--ranks", "4", "--steps", "20", "--overlap", "0.9", "--buckets", "6"],
     "skewed_and_lossy": ["--ranks", "6", "--ranks-per-host", "2", "--steps", "20", "--clock-skew-ms", "3",
-                         "--drop-fraction", "0.05", "--truncate", "2", "--missing-ranks", "4"],
+                         "--drop-fraction", "0.05", "--missing-ranks", "4"],
 }
 
 RECORDINGS = [FOLDER.parent / "data" / name for name in ("trainings/pipeline_stage.jsonl.zst",

@@ -32,11 +32,8 @@ void check_files(Job& job) {
     for (const std::int64_t rank : job.missing_ranks)
         if (rank < 0 || rank >= job.ranks)
             throw UsageError(fmt::format("missing_ranks: {} is not one of {} ranks", rank, job.ranks));
-    const std::int64_t files = job.ranks - static_cast<std::int64_t>(job.missing_ranks.size());
-    if (files == 0) throw UsageError("missing_ranks: no rank is left");
-    if (job.truncate > files) throw UsageError(fmt::format("truncate: {} of {} files", job.truncate, files));
+    if (std::cmp_equal(job.missing_ranks.size(), job.ranks)) throw UsageError("missing_ranks: no rank is left");
     if (job.gzip && job.zstd) throw UsageError("gzip and zstd: only one of them");
-    if (job.truncate > 0 && (job.gzip || job.zstd)) throw UsageError("truncate: not with gzip or zstd");
 }
 
 void expand_victims(const Job& job, const Layout& layout, Fault& fault) {

@@ -99,7 +99,6 @@ struct Job {
     double clock_skew_ms = 0.0;
     double clock_drift_ppm = 0.0;
     double drop_fraction = 0.0;
-    std::int64_t truncate = 0;
     std::vector<std::int64_t> missing_ranks;
     bool gzip = false;
     bool zstd = false;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include "simulate/job.hpp"
 
@@ -25,13 +24,14 @@ class Layout {
           pp(static_cast<std::size_t>(job.pp)),
           ranks(static_cast<std::size_t>(job.ranks)),
           ranks_per_host(static_cast<std::size_t>(job.ranks_per_host)),
-          plain_groups_(job.plain_groups) {}
+          plain_groups(job.plain_groups) {}
 
     const std::size_t tp;
     const std::size_t dp;
     const std::size_t pp;
     const std::size_t ranks;
     const std::size_t ranks_per_host;
+    const bool plain_groups;
 
     [[nodiscard]] std::size_t rank_of(Coordinates at) const { return at.tp + tp * (at.dp + dp * at.pp); }
     [[nodiscard]] Coordinates coordinates_of(std::size_t rank) const {
@@ -46,11 +46,6 @@ class Layout {
     /// The group of the ranks of stages `at.pp` and `at.pp` + 1.
     [[nodiscard]] std::size_t pp_group(Coordinates at) const { return tp * pp + dp * pp + rank_of(at); }
     [[nodiscard]] std::size_t groups() const { return tp * pp + dp * pp + ranks; }
-    /// Unique in the job, unless plain names are asked for.
-    [[nodiscard]] std::string group_name(std::size_t group) const;
-
-  private:
-    bool plain_groups_;
 };
 
 }  // namespace cep::simulation

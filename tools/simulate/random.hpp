@@ -26,9 +26,7 @@ enum class Stream : std::uint64_t {
     clock_offset,
     clock_drift,
     drop,
-    truncated_file,
-    truncated_share,
-    memory,
+    memory = 16,
 };
 
 class Random {

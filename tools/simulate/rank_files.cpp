@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
+#include <tuple>
 
 #include "base/descriptors.hpp"
 #include "base/encoder.hpp"
@@ -30,6 +30,26 @@ constexpr double flops_per_parameter_and_token = 6.0;
 
 std::string in_quotes(std::string_view name) {
     return fmt::format("\"{}\"", name);
+}
+
+std::string coordinate(const char* name, std::size_t value, std::size_t size) {
+    return size > 1 ? std::string(".") + name + std::to_string(value) : std::string();
+}
+
+/// Unique in the job, unless plain names are asked for.
+std::string group_name(const Layout& layout, std::size_t group) {
+    const auto [tp, dp, pp] = std::tuple(layout.tp, layout.dp, layout.pp);
+    const bool of_dp = group < tp * pp;
+    const bool of_tp = !of_dp && group < tp * pp + dp * pp;
+    if (layout.plain_groups) return of_dp ? "dp" : (of_tp ? "tp" : "pp");
+    if (of_dp) return "dp" + coordinate("tp", group % tp, tp) + coordinate("pp", group / tp, pp);
+    if (of_tp) {
+        const std::size_t index = group - tp * pp;
+        return "tp" + coordinate("dp", index % dp, dp) + coordinate("pp", index / dp, pp);
+    }
+    const Coordinates at = layout.coordinates_of(group - tp * pp - dp * pp);
+    return "pp" + std::to_string(at.pp) + "-" + std::to_string(at.pp + 1) + coordinate("dp", at.dp, dp) +
+           coordinate("tp", at.tp, tp);
 }
 
 std::string config_text(const Job& job) {
@@ -58,7 +78,7 @@ void RowCounts::add(const RowCounts& other) {
 RowTexts::RowTexts(const Layout& layout) {
     for (std::size_t i = 0; i < name_count; ++i)
         names_[i] = {in_quotes(name_facts[i].text), schema::infer_kind(name_facts[i].text)};
-    for (std::size_t i = 0; i < layout.groups(); ++i) groups_.push_back(in_quotes(layout.group_name(i)));
+    for (std::size_t i = 0; i < layout.groups(); ++i) groups_.push_back(in_quotes(group_name(layout, i)));
 }
 
 RankRows::RankRows(const Layout& layout, std::size_t rank, const HostClock& clock)
@@ -146,30 +166,6 @@ std::string path_of(const Job& job, const std::string& directory, std::size_t ra
     return (fs::path(directory) / name).native();
 }
 
-/// Cuts a file in the middle of a row. `share`: about where, of the file.
-CutFile cut_file(const std::string& path, double share) {
-    std::ifstream stream(path, std::ios::binary);
-    const std::uint64_t size = fs::file_size(path);
-    const auto from = static_cast<std::uint64_t>(share * static_cast<double>(size));
-    stream.seekg(static_cast<std::streamoff>(from));
-    const std::string tail((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-    if (tail.size() + from != size) throw WriteError(path + ": cannot be read back");
-    // The tail begins inside a row. Cut the next row, or this one if it is the last.
-    const std::size_t row_end = tail.find('\n');
-    const std::size_t begin = row_end + 1 < tail.size() ? row_end + 1 : 0;
-    const std::size_t end = std::min(tail.find('\n', begin), tail.size());
-    const std::size_t cut = begin + (end - begin) / 2;
-    CutFile result;
-    result.path = path;
-    result.kept_bytes = from + cut;
-    result.lost_rows =
-        static_cast<std::uint64_t>(std::count(tail.begin() + static_cast<std::ptrdiff_t>(cut), tail.end(), '\n'));
-    std::error_code error;
-    fs::resize_file(path, result.kept_bytes, error);
-    if (error) throw WriteError(path + ": cannot cut: " + error.message());
-    return result;
-}
-
 }  // namespace
 
 void prepare_directory(const std::string& directory, bool force) {
@@ -246,25 +242,6 @@ void RankFiles::end(std::size_t rank, std::int64_t now_ns) {
     file.text += file.rows->stats(file.counts, job_.last_step(), now_ns);
     flush(file);
     file.text.shrink_to_fit();
-}
-
-std::vector<CutFile> RankFiles::cut_files() const {
-    const Random random(job_.seed);
-    std::vector<std::size_t> order;
-    for (std::size_t rank = 0; rank < files_.size(); ++rank)
-        if (files_[rank].rows) order.push_back(rank);
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return random.bits(Stream::truncated_file, a) < random.bits(Stream::truncated_file, b);
-    });
-    order.resize(static_cast<std::size_t>(job_.truncate));
-    std::sort(order.begin(), order.end());
-    std::vector<CutFile> cuts;
-    for (const std::size_t rank : order) {
-        const double share = 0.4 + 0.5 * random.uniform(Stream::truncated_share, rank);
-        cuts.push_back(cut_file(files_[rank].path, share));
-        cuts.back().rank = rank;
-    }
-    return cuts;
 }
 
 RowCounts RankFiles::total() const {

@@ -94,13 +94,6 @@ inline constexpr const char* truth_file_name = "truth.json";
 /// Removes an old truth, and with `force` old rank files. Without `force`, throws UsageError where there are some.
 void prepare_directory(const std::string& directory, bool force);
 
-struct CutFile {
-    std::size_t rank = 0;
-    std::string path;
-    std::uint64_t kept_bytes = 0;
-    std::uint64_t lost_rows = 0;  // the one that is cut included
-};
-
 class RankFiles {
   public:
     RankFiles(const Job& job, const Layout& layout, const std::vector<HostClock>& clocks, const std::string& directory);
@@ -112,8 +105,6 @@ class RankFiles {
     void write(std::size_t rank, const std::vector<Item>& items);
     void end(std::size_t rank, std::int64_t now_ns);
 
-    /// Cuts as many files as the job asks for.
-    [[nodiscard]] std::vector<CutFile> cut_files() const;
     [[nodiscard]] RowCounts total() const;
     [[nodiscard]] std::uint64_t files() const;
     /// The size of a rank's rows before compression.

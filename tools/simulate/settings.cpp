@@ -54,7 +54,6 @@ constexpr Setting table[] = {
     {"clock_skew_ms", &Job::clock_skew_ms, 0, 1e10, "MS", "Largest offset of a host's clock"},
     {"clock_drift_ppm", &Job::clock_drift_ppm, 0, 1e4, "PPM", "Largest drift of a host's clock"},
     {"drop_fraction", &Job::drop_fraction, 0, 1, "X", "Share of spans that are lost and counted"},
-    {"truncate", &Job::truncate, 0, max_ranks, "N", "Files that are cut in the middle of a row"},
     {"missing_ranks", &Job::missing_ranks, 0, max_ranks, "LIST", "Ranks without a file, such as 3,5-7"},
     {"gzip", &Job::gzip, 0, 1, "", "Compress files with gzip"},
     {"zstd", &Job::zstd, 0, 1, "", "Compress files with zstd"},

@@ -102,7 +102,6 @@ class Simulator {
         outcome.clocks = clocks_;
         outcome.rows = files_.total();
         outcome.files = files_.files();
-        outcome.cut_files = files_.cut_files();
         outcome.recorded_steps = (job_.steps + job_.record_every - 1) / job_.record_every;
         return outcome;
     }

@@ -24,14 +24,13 @@ struct Outcome {
     std::vector<HostClock> clocks;
     RowCounts rows;
     std::uint64_t files = 0;
-    std::vector<CutFile> cut_files;
     std::int64_t recorded_steps = 0;
 };
 
 /// The job must be complete. Throws WriteError.
 [[nodiscard]] Outcome simulate(const Job& job, const std::string& directory, std::size_t threads);
 
-/// Truth: what an analysis of the files should find, as JSON (schema cep.simulation/1).
+/// Truth: what an analysis of the files should find, as JSON (schema cep.simulation/2).
 [[nodiscard]] std::string truth_json(const Job& job, const Outcome& outcome);
 
 }  // namespace cep::simulation

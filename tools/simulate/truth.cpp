@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/simulator.hpp"
 
-#include <filesystem>
-
 #include "show/json_writer.hpp"
 #include "simulate/links.hpp"
 #include "simulate/settings.hpp"
@@ -131,10 +129,6 @@ void write_files(JsonWriter& json, const Job& job, const Outcome& outcome) {
                  outcome.files, "total", rows.written() + 2 * outcome.files);
     json.end_object();
     json.members("dropped_spans", rows.dropped_spans, "files", outcome.files, "missing_ranks", job.missing_ranks);
-    json.objects("truncated_files", outcome.cut_files, [&json](const CutFile& cut) {
-        json.members("rank", cut.rank, "file", std::filesystem::path(cut.path).filename().native(), "kept_bytes",
-                     cut.kept_bytes, "lost_rows", cut.lost_rows);
-    });
 }
 
 }  // namespace
@@ -142,7 +136,7 @@ void write_files(JsonWriter& json, const Job& job, const Outcome& outcome) {
 std::string truth_json(const Job& job, const Outcome& outcome) {
     JsonWriter json;
     json.begin_object();
-    json.members("schema", "cep.simulation/1", "seed", job.seed);
+    json.members("schema", "cep.simulation/2", "seed", job.seed);
     write_job(json, job, outcome);
     write_faults(json, job, outcome);
     write_events(json, job);
