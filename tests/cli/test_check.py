@@ -358,34 +358,8 @@ def test_json_has_the_block_of_inputs(cep, four_ranks):
 # ---- order and clocks
 
 
-HOUR_NS = 3600 * 10**9
-
-
 def timed(job, starts, **more):
     job.write(0, [run_row(0), *(span_row(0, step, "f", 1.0, start, **more) for step, start in enumerate(starts))])
-
-
-def test_a_clock_that_was_set_forward_is_noted(cep, job):
-    timed(job, [START_NS + step * 10**8 + (5 * HOUR_NS if step >= 6 else 0) for step in range(10)])
-    finding = codes(cep.check("job"), 0)["clock_forward"]
-    assert (finding["severity"], finding["line"]) == ("note", 8)
-    assert "rank 0 goes forward by 18,000 s before step 6" in finding["message"]
-
-
-@pytest.mark.parametrize("jump_ns, step_ns", [(HOUR_NS // 2, 10**8), (5 * HOUR_NS, HOUR_NS), (0, 10 * HOUR_NS)])
-def test_pauses_and_slow_steps_are_no_clock_that_was_set(cep, job, jump_ns, step_ns):
-    timed(job, [START_NS + step * step_ns + (jump_ns if step >= 6 else 0) for step in range(10)])
-    assert cep.check("job")["severity"] == "fine"
-
-
-def test_a_gap_of_many_steps_is_no_clock_that_was_set(cep, job):
-    steps = [*range(10), *range(500_000, 500_010)]
-    job.write(0, [run_row(0), *(span_row(0, step, "f", 1.0, START_NS + step * 10**8) for step in steps)])
-    assert "clock_forward" not in codes(cep.check("job"), 0)
-
-
-def test_a_restart_after_hours_is_no_clock_that_was_set(cep, resumed):
-    assert "clock_forward" not in codes(cep.check("job"), 0)
 
 
 def test_starts_that_go_back_on_a_stream_are_noted(cep, job):

@@ -24,6 +24,7 @@ struct Advice {
     std::string_view code;
     std::string_view about;
     std::string_view text;
+    std::string_view cause{};  // of a loss, in the words of Loss::describe()
 };
 constexpr Advice advices[] = {
     {"interleaved", "rows of several writers", "give each job, and each rank of it, a file of its own"},
@@ -40,36 +41,20 @@ constexpr Advice advices[] = {
     {"clocks_apart", "clocks apart", "synchronise the clocks of the hosts (NTP, PTP)"},
     {"clock_back", "clocks set back", "let NTP or PTP slew the clock instead of stepping it"},
     {"no_run_row", "no run row", "keep the first row of each rank file"},
+    {"loss", "lost rows, ring full", "a larger ring_capacity, or fewer recorded steps", "ring full"},
+    {"loss", "lost rows, no event", "a larger pool_limit", "no event"},
+    {"loss", "lost rows, too many open", "end each region that begins", "too many open"},
+    {"loss", "lost rows, file limit", "a larger max_file_bytes", "file limit"},
+    {"loss", "lost rows, write error", "room on the disk, and its health", "write error"},
 };
 
-/// By the words of Loss::describe() for each cause.
-constexpr std::pair<std::string_view, std::string_view> advices_on_loss[] = {
-    {"ring full", "a larger ring_capacity, or fewer recorded steps"},
-    {"no event", "a larger pool_limit"},
-    {"too many open", "end each region that begins"},
-    {"file limit", "a larger max_file_bytes"},
-    {"write error", "room on the disk, and its health"}};
-
-/// On the causes that files name, and no other.
-std::string advise_on_loss(const CheckResult& result) {
-    std::string text;
-    for (const auto& [cause, advice] : advices_on_loss) {
-        const auto names_cause = [cause = cause](const Remark& finding) {
-            return finding.code == "loss" && finding.message.find(cause) != std::string::npos;
-        };
-        const bool is_cause = std::any_of(result.files.begin(), result.files.end(), [&](const FileVerdict& file) {
-            return std::any_of(file.findings.begin(), file.findings.end(), names_cause);
-        });
-        if (is_cause) text += fmt::format("{}{}: {}", text.empty() ? "lost rows, " : "; ", cause, advice);
-    }
-    return text;
-}
-
-Severity severity_of_code(const CheckResult& result, std::string_view code) {
+/// Of the findings that the advice is on, the worst.
+Severity severity_of(const CheckResult& result, const Advice& advice) {
     Severity worst = Severity::fine;
     const auto look_at = [&](const std::vector<Remark>& findings) {
         for (const Remark& finding : findings)
-            if (finding.code == code) worst = std::max(worst, finding.severity);
+            if (finding.code == advice.code && finding.message.find(advice.cause) != std::string::npos)
+                worst = std::max(worst, finding.severity);
     };
     look_at(result.findings);
     for (const FileVerdict& file : result.files) look_at(file.findings);
@@ -80,12 +65,9 @@ Severity severity_of_code(const CheckResult& result, std::string_view code) {
 std::vector<std::string> advise(const CheckResult& result) {
     std::vector<std::string> lines;
     for (const Advice& advice : advices)
-        if (result.severity > Severity::fine && severity_of_code(result, advice.code) == result.severity &&
+        if (result.severity > Severity::fine && severity_of(result, advice) == result.severity &&
             lines.size() < max_advice)
             lines.push_back(fmt::format("{}: {}", advice.about, advice.text));
-    const bool is_loss_worst = result.severity > Severity::fine && severity_of_code(result, "loss") == result.severity;
-    if (const std::string loss = advise_on_loss(result); is_loss_worst && !loss.empty() && lines.size() < max_advice)
-        lines.push_back(loss);
     return lines;
 }
 

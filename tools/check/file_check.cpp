@@ -150,7 +150,7 @@ void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64
     const bool is_known = found != state.last_spans.end();
     const bool is_first = !is_known || found->second.run_changes != state.run_changes;
     const bool is_new_step = is_first || found->second.step != now.step || found->second.run != run;
-    if (is_new_step) take_step(row, state.run(run), line);
+    if (is_new_step) take_step(row, state.run(run));
     if (!is_first) {
         if (check_order(found->second, now, state, line)) found->second = now;
     } else if (is_known) {
@@ -164,36 +164,13 @@ void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64
 }
 
 /// Takes the first span of a phase in a step.
-void FileCheck::take_step(const Row& row, RunState& run, std::uint64_t line) {
+void FileCheck::take_step(const Row& row, RunState& run) {
     if (run.last_new_step == row.step && run.first_start_ns) return;
-    const bool is_later = !run.last_new_step || *row.step > *run.last_new_step;
     if (run.last_new_step != row.step) run.steps.add(*row.step);
-    if (is_later) run.last_new_step = row.step;
-    if (!row.start_ns) return;
-    if (!run.first_start_ns) {
-        run.first_step = *row.step;
-        run.first_start_ns = row.start_ns;
-        return;
-    }
-    if (!is_later) return;
-    if (!run.times) {
-        run.times = std::make_unique<StepTimes>();
-        run.times->last_step = run.first_step;
-        run.times->last_start_ns = *run.first_start_ns;
-    }
-    StepTimes& times = *run.times;
-    const auto steps = step_difference(times.last_step, *row.step);
-    const double time_ns = nanoseconds_between(times.last_start_ns, *row.start_ns);
-    if (time_ns * static_cast<double>(times.longest_steps) > times.longest_ns * static_cast<double>(steps)) {
-        times.longest_ns = time_ns;
-        times.longest_steps = steps;
-        times.longest_end = *row.step;
-        times.longest_line = line;
-    }
-    times.steps += steps;
-    times.total_ns += time_ns;
-    times.last_step = *row.step;
-    times.last_start_ns = *row.start_ns;
+    if (!run.last_new_step || *row.step > *run.last_new_step) run.last_new_step = row.step;
+    if (!row.start_ns || run.first_start_ns) return;
+    run.first_step = *row.step;
+    run.first_start_ns = row.start_ns;
 }
 
 /// Returns whether `now` becomes the last span of its phase. A span that ends on another thread may be written after

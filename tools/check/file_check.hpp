@@ -134,24 +134,12 @@ class FileCheck : public RowSink {
   private:
     friend class JobCheck;
 
-    /// How long the steps of a run took, from the start of one to the start of the next.
-    struct StepTimes {
-        std::int64_t last_step = 0;
-        std::int64_t last_start_ns = 0;
-        std::uint64_t steps = 0;
-        double total_ns = 0;
-        double longest_ns = 0;  // between two recorded steps: the one that is the longest for the steps between them
-        std::uint64_t longest_steps = 1;
-        std::int64_t longest_end = 0;  // the later of the two
-        std::uint64_t longest_line = 0;
-    };
     /// What a rank recorded in one run.
     struct RunState {
         StepSet steps;
         std::optional<std::int64_t> last_new_step;
         std::int64_t first_step = 0;  // with a start
         std::optional<std::int64_t> first_start_ns;
-        std::unique_ptr<StepTimes> times;
         std::unique_ptr<StatsRow> stats;  // the last
         std::optional<std::int64_t> pid;
         bool has_run_row = false;
@@ -201,7 +189,7 @@ class FileCheck : public RowSink {
     void take_stride_change(const StrideChange& change);
     void take_stats(const Row& row, int run, RankState& state, std::uint64_t line) const;
     void take_span(const Row& row, int run, RankState& state, std::uint64_t line);
-    static void take_step(const Row& row, RunState& run, std::uint64_t line);
+    static void take_step(const Row& row, RunState& run);
     static bool check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line);
 
     /// The ranks that took part in an attempt, as one.
@@ -220,7 +208,6 @@ class FileCheck : public RowSink {
     void find_repeated_rows();
     void find_other_ranks();
     void find_order();
-    void find_clock_jumps(std::int64_t rank, const RankState& state);
     void find_runs();
     void find_missing_run_rows();
     [[nodiscard]] Attempts join_ranks() const;

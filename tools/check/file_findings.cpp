@@ -15,10 +15,6 @@ namespace cep::tool {
 namespace {
 
 constexpr std::int64_t noteworthy_clock_error_ns = 1'000'000;
-/// A step that takes so long, and so many times as long as the others, was timed by a clock that somebody had set, or
-/// the job stood still.
-constexpr double least_jump_ns = 3.6e12;
-constexpr double least_jump_steps = 100;
 
 std::string describe_ns(double time_ns) {
     return format_duration_ms(time_ns * 1e-6);
@@ -82,7 +78,6 @@ void FileCheck::find_other_ranks() {
 
 void FileCheck::find_order() {
     for (const auto& [rank, state] : in_order_) {
-        find_clock_jumps(rank, *state);
         if (!state->errors) continue;
         const auto& [steps_back, clock_back, starts_back, interleaved] = *state->errors;
         const auto describe_way = [](const OrderError& error) {
@@ -110,23 +105,6 @@ void FileCheck::find_order() {
         if (steps_back.count > 1) message += fmt::format(", and {} more", format_plural(steps_back.count - 1, "time"));
         message += state->current_run == RunTracker::no_run ? ": a restart without a run row?" : " within an attempt";
         findings_.note("steps_back", std::move(message), steps_back.line);
-    }
-}
-
-// The longest step does not count for what is usual.
-void FileCheck::find_clock_jumps(std::int64_t rank, const RankState& state) {
-    for (const RunState& run : state.runs) {
-        if (!run.times || run.times->steps < run.times->longest_steps + 2) continue;
-        const StepTimes& times = *run.times;
-        const double usual_ns =
-            (times.total_ns - times.longest_ns) / static_cast<double>(times.steps - times.longest_steps);
-        const double longest_step_ns = times.longest_ns / static_cast<double>(times.longest_steps);
-        if (times.longest_ns < least_jump_ns || longest_step_ns < least_jump_steps * usual_ns) continue;
-        findings_.note("clock_forward",
-                       fmt::format("the clock of rank {} goes forward by {} before step {}: it was set, or the job "
-                                   "stood still",
-                                   rank, describe_ns(times.longest_ns), format_integer(times.longest_end)),
-                       times.longest_line);
     }
 }
 

@@ -13,9 +13,6 @@ namespace {
 
 using namespace tool;
 
-constexpr std::uint32_t ranks_for_one_more = 1024;
-constexpr std::size_t shortest_kept = 4;
-
 /// By step, ascending: where the first span of communication begins. Of steps with a start.
 std::map<std::int64_t, std::int64_t> first_starts_ns(const RunSeries& series) {
     std::map<std::int64_t, std::int64_t> starts;
@@ -80,7 +77,6 @@ std::uint64_t CommChannels::most_ranks_of_kind(const std::string& group) const {
 
 std::vector<Message> CommChannels::find_messages() const {
     std::vector<Message> messages(job_.collectives.size());
-    bool has_many = false;
     for_each_span([&](std::uint32_t channel, std::int64_t bytes, std::int64_t step, const Sample& sample) {
         if (sample.collective == 0) return;
         Message& message = messages[sample.collective];
@@ -90,31 +86,10 @@ std::vector<Message> CommChannels::find_messages() const {
         }
         message.bytes = std::max(message.bytes, bytes);
         message.total_ms += sample.duration_ms;
-        has_many |= ++message.spans >= ranks_for_one_more;
+        ++message.spans;
     });
     for (std::size_t i = 0; i < messages.size(); ++i) messages[i].transfer_ms = job_.collectives[i].transfer_ms;
-    if (has_many) find_transfers_of_many(messages);
     return messages;
-}
-
-// How long a transfer took is a low quantile over ranks of the duration. The last rank to come waits for nobody, so
-// that its duration is the transfer; a quantile that leaves it out adds a wait. (Simulated, 512 ranks, work that varies
-// by 1 %: the shortest is 1.006 times the transfer, a 1 % quantile 3.4 times.) So it is the shortest, and from 1,024
-// ranks on, where some rank's clock may be wrong in each, the second, third or fourth.
-void CommChannels::find_transfers_of_many(std::vector<Message>& messages) const {
-    using Shortest = std::array<double, shortest_kept>;  // ascending; infinite where there are no more
-    constexpr double none = std::numeric_limits<double>::infinity();
-    std::unordered_map<std::uint32_t, Shortest> all;
-    for_each_span([&](std::uint32_t, std::int64_t, std::int64_t, const Sample& sample) {
-        if (messages[sample.collective].spans < ranks_for_one_more) return;
-        double duration_ms = sample.duration_ms;
-        for (double& kept : all.try_emplace(sample.collective, Shortest{none, none, none, none}).first->second)
-            if (duration_ms < kept) std::swap(duration_ms, kept);
-    });
-    for (const auto& [collective, shortest] : all) {
-        Message& message = messages[collective];
-        message.transfer_ms = shortest[std::min<std::size_t>(message.spans / ranks_for_one_more, shortest_kept - 1)];
-    }
 }
 
 }  // namespace cep::comm

@@ -67,7 +67,6 @@ class CommChannels {
     void add_series(std::int64_t rank, const tool::RunSeries& series);
     std::uint32_t channel_of(const std::string& group, const std::string& phase);
     [[nodiscard]] std::vector<Message> find_messages() const;
-    void find_transfers_of_many(std::vector<Message>& messages) const;
 
     template <typename Use>
     void for_each_span(Use use) const {
