@@ -183,7 +183,7 @@ std::vector<Section> make_sections(const PageContent& parts) {
     sections.push_back(waits_section(view, parts.heat));
     sections.push_back(bands_section(view, parts.heat, *inputs.job, *inputs.verdict));
     sections.push_back(what_if_section(*inputs.verdict));
-    sections.push_back(timeline_section(view, find_timeline(*inputs.job, inputs.table, view, inputs.timeline)));
+    sections.push_back(timeline_section(inputs, view));
     sections.push_back(comm_section(inputs.comm, inputs.why_no_comm));
     sections.push_back(memory_section(view, *inputs.job));
     return sections;

@@ -10,7 +10,6 @@
 #include "comm/comm_report.hpp"
 #include "compare/comparison.hpp"
 #include "report/heat.hpp"
-#include "report/timeline.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
 
@@ -18,6 +17,12 @@ namespace cep::report {
 
 inline constexpr std::size_t default_max_bytes = std::size_t{8} << 20;
 inline constexpr std::size_t most_table_cells = std::size_t{1} << 23;  // ranks times steps of the job's table
+
+/// What the timeline shows. Empty: what the verdict blames, and a usual rank and step beside it.
+struct TimelineChoice {
+    std::vector<std::int64_t> ranks;
+    std::vector<std::int64_t> steps;
+};
 
 struct ReportInputs {
     const tool::Job* job = nullptr;

@@ -10,11 +10,12 @@
 #include "comm/comm_report.hpp"
 #include "compare/comparison.hpp"
 #include "report/heat.hpp"
-#include "report/timeline.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
 
 namespace cep::report {
+
+struct ReportInputs;
 
 struct Figure {
     std::string picture;      // SVG or HTML
@@ -41,7 +42,7 @@ struct Section {
                                     const tool::Verdict& verdict);
 [[nodiscard]] Section breakdown_section(const JobView& view, const tool::Ledger& ledger);
 [[nodiscard]] Section waits_section(const JobView& view, const HeatMap& heat);
-[[nodiscard]] Section timeline_section(const JobView& view, const Timeline& timeline);
+[[nodiscard]] Section timeline_section(const ReportInputs& inputs, const JobView& view);
 /// `report`: nullptr where the job was not read for it; `why` then says why.
 [[nodiscard]] Section comm_section(const comm::CommReport* report, const std::string& why);
 [[nodiscard]] Section compare_section(const compare::Comparison& comparison);

@@ -1,19 +1,289 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Timeline: all spans of a few ranks in a few steps.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/units.hpp"
+#include "model/clock_shifts.hpp"
+#include "report/report.hpp"
 #include "report/sections.hpp"
 #include "report/svg.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::report {
 namespace {
 
 using tool::format_duration_ms;
+
+/// What a span runs on: the host, then streams from first_stream on, then what another clock timed.
+constexpr std::size_t host_lane = 0;
+constexpr std::size_t first_stream = 1;
+constexpr std::size_t other_clock = std::numeric_limits<std::size_t>::max();
+
+struct TimelineSpan {
+    std::size_t rank = 0;  // index into Timeline::ranks
+    std::size_t lane = 0;
+    std::size_t phase = 0;  // index into JobView::phases
+    std::int64_t start_ns = 0;
+    double start_ms = 0;  // from the start of the step
+    double duration_ms = 0;
+    double ahead_ms = 0;  // of its host's clock, which was set right by so much
+    unsigned depth = 0;
+    std::size_t join = 0;  // the number of its collective; 0: none
+};
+
+struct TimelineStep {
+    std::int64_t step = 0;
+    std::vector<TimelineSpan> spans{};  // rank by rank
+    double length_ms = 0;               // to the last end
+};
+
+struct TimelineRank {
+    std::size_t rank = 0;  // index
+    std::string why;       // "slow", "median", …
+};
+
+struct Timeline {
+    std::string empty;  // why there is none; else ""
+    std::vector<TimelineStep> steps;
+    std::vector<TimelineRank> ranks;
+    std::size_t left_out = 0;     // spans, the shortest of steps that have very many
+    bool each_from_zero = false;  // clocks of hosts differ by more than a step: each rank begins at 0
+    double clocks_apart_ms = 0;   // by which clocks of hosts were set right; 0: they were not
+    double clock_error_ms = 0;    // that may be left
+};
+
+constexpr std::size_t most_ranks = 6;
+constexpr std::size_t most_chosen_ranks = 16;
+constexpr std::size_t most_steps = 2;
+constexpr std::size_t most_chosen_steps = 8;
+constexpr double much_longer = 1.3;
+constexpr std::size_t max_spans = 400;  // of one rank in a step
+
+/// The index of the value that is at a quantile of those that are known; values.size() for none.
+std::size_t index_of_quantile(const std::vector<double>& values, double q) {
+    const std::vector<std::size_t> order = order_known(values);
+    if (order.empty()) return values.size();
+    return order[static_cast<std::size_t>(q * static_cast<double>(order.size() - 1) + 0.5)];
+}
+
+class TimelineFinder {
+  public:
+    TimelineFinder(const tool::Job& job, const tool::JobTable* table, const JobView& view)
+        : job_(job), table_(table), view_(view) {}
+
+    Timeline find(const TimelineChoice& choice) {
+        if (view_.ranks.empty() || view_.steps.first.empty()) return none("There are no spans.");
+        if (table_ != nullptr) own_ms_ = own_work_of(*table_);
+        choose_steps(choice.steps);
+        choose_ranks(choice.ranks);
+        if (found_.steps.empty() || found_.ranks.empty()) return none("None of the chosen ranks and steps has rows.");
+        find_clocks();
+        for (std::size_t i = 0; i < found_.ranks.size(); ++i) take_rank(i);
+        if (!find_origins())
+            return none(choice.ranks.empty() && choice.steps.empty()
+                            ? "The rows have no start times, so that nothing can be placed on a timeline. (The layout "
+                              "“flat” leaves them out.)"
+                            : "The chosen ranks have no rows with start times in the chosen steps.");
+        return std::move(found_);
+    }
+
+  private:
+    static std::size_t lane_of(tool::Clock clock, const tool::Sample& sample) {
+        if (clock == tool::Clock::host) return host_lane;
+        return clock == tool::Clock::external ? other_clock : first_stream + sample.stream();
+    }
+
+    static Timeline none(std::string why) {
+        Timeline timeline;
+        timeline.empty = std::move(why);
+        return timeline;
+    }
+
+    void choose_steps(const std::vector<std::int64_t>& asked) {
+        if (!asked.empty()) {
+            for (const std::int64_t step : asked)
+                if (found_.steps.size() < most_chosen_steps) found_.steps.push_back({step});
+            return;
+        }
+        if (table_ == nullptr || table_->steps.empty()) {
+            found_.steps.push_back({view_.steps.first[view_.steps.size() / 2]});
+            return;
+        }
+        const auto add = [&](std::size_t index) {
+            if (index >= table_->steps.size() || found_.steps.size() == most_steps) return;
+            const std::int64_t step = table_->steps[index];
+            if (std::none_of(found_.steps.begin(), found_.steps.end(),
+                             [step](const auto& one) { return one.step == step; }))
+                found_.steps.push_back({step});
+        };
+        if (!view_.blamed.empty()) add(slow_step_of(view_.blamed.front()));
+        const std::vector<double>& step_ms = table_->median_step_ms;
+        const std::size_t longest = index_of_quantile(step_ms, 1);
+        if (longest < step_ms.size() && step_ms[longest] > much_longer * tool::median_of(step_ms)) add(longest);
+        if (found_.steps.empty()) add(index_of_quantile(step_ms, 0.5));
+        if (found_.steps.empty()) found_.steps.push_back({table_->steps.front()});
+    }
+
+    /// In which a blamed rank works clearly, but not exceptionally long.
+    [[nodiscard]] std::size_t slow_step_of(const Blamed& blamed) const {
+        constexpr double q = 0.8;
+        std::vector<double> own_ms(table_->steps.size(), NAN);
+        for (std::size_t step = 0; step < own_ms.size(); ++step)
+            if (table_->steps[step] >= blamed.first_step && table_->steps[step] <= blamed.last_step)
+                own_ms[step] = own_ms_.at(blamed.rank, step);
+        return index_of_quantile(own_ms, q);
+    }
+
+    void choose_ranks(const std::vector<std::int64_t>& asked) {
+        if (!asked.empty()) {
+            for (const std::int64_t rank : asked)
+                if (const std::size_t index = view_.index_of(rank); index < view_.ranks.size())
+                    add_rank(index, "chosen", most_chosen_ranks);
+            return;
+        }
+        std::vector<std::size_t> blamed = view_.blamed_ranks();
+        const std::set<std::int64_t> stages(view_.stage.begin(), view_.stage.end());
+        blamed.resize(std::min<std::size_t>(blamed.size(), stages.size() > 1 ? 1 : 2));
+        for (const std::size_t rank : blamed) add_rank(rank, "slow", most_ranks);
+        if (!blamed.empty()) add_waiting();
+        if (stages.size() > 1) {
+            add_stages();
+        } else {
+            const std::vector<double>& slowness = view_.slowness_ms;
+            add_rank(index_of_quantile(slowness, 0.5), "median own work", most_ranks);
+            add_rank(index_of_quantile(slowness, 0), "least own work", most_ranks);
+            if (blamed.empty()) add_rank(index_of_quantile(slowness, 1), "most own work", most_ranks);
+        }
+        if (found_.ranks.empty()) add_rank(0, "first", most_ranks);
+        if (found_.ranks.size() == 1) add_rank(view_.ranks.size() - 1, "last", most_ranks);
+    }
+
+    /// Those that wait longest and for a median time in the first step that is shown.
+    void add_waiting() {
+        if (table_ == nullptr || !table_->has_comm) return;
+        const auto step = std::find(table_->steps.begin(), table_->steps.end(), found_.steps.front().step);
+        if (step == table_->steps.end()) return;
+        std::vector<double> wait_ms;
+        for (std::size_t rank = 0; rank < view_.ranks.size(); ++rank) {
+            const double ms = table_->wait_ms.at(rank, static_cast<std::size_t>(step - table_->steps.begin()));
+            wait_ms.push_back(shown_.contains(rank) ? NAN : ms);
+        }
+        add_rank(index_of_quantile(wait_ms, 1), "waits longest", most_ranks);
+        add_rank(index_of_quantile(wait_ms, 0.5), "waits, median", most_ranks);
+    }
+
+    /// The first rank of each pipeline stage that has none yet.
+    void add_stages() {
+        std::set<std::int64_t> known = {-1};
+        for (const TimelineRank& one : found_.ranks) known.insert(view_.stage[one.rank]);
+        for (std::size_t rank = 0; rank < view_.ranks.size(); ++rank)
+            if (known.insert(view_.stage[rank]).second)
+                add_rank(rank, fmt::format("stage {}", view_.stage[rank]), most_ranks);
+    }
+
+    void add_rank(std::size_t rank, std::string why, std::size_t most) {
+        if (rank >= view_.ranks.size() || found_.ranks.size() == most || !shown_.insert(rank).second) return;
+        found_.ranks.push_back({rank, view_.ranks.size() == 1 ? "" : std::move(why)});
+    }
+
+    void find_clocks() {
+        std::vector<std::int64_t> steps;
+        for (const TimelineStep& step : found_.steps) steps.push_back(step.step);
+        clocks_ = tool::ClockShifts(job_, steps);
+        found_.clocks_apart_ms = clocks_.most_ms();
+        found_.clock_error_ms = clocks_.error_ms();
+    }
+
+    void take_rank(std::size_t shown_rank) {
+        const auto all_series = job_.ranks.find(view_.ranks[found_.ranks[shown_rank].rank]);
+        if (all_series == job_.ranks.end()) return;
+        for (TimelineStep& step : found_.steps) {
+            std::vector<TimelineSpan> spans;
+            for (const tool::RunSeries& series : all_series->second)
+                for (const tool::PhaseSeries& phase : series.phases)
+                    take_phase(shown_rank, step.step, series, phase, spans);
+            keep_longest(spans);
+            step.spans.insert(step.spans.end(), spans.begin(), spans.end());
+        }
+    }
+
+    void take_phase(std::size_t shown_rank, std::int64_t step, const tool::RunSeries& series,
+                    const tool::PhaseSeries& phase, std::vector<TimelineSpan>& into) const {
+        const std::size_t index = view_.phase_of(phase.name);
+        if (index == view_.phases.size()) return;
+        const std::int64_t ahead_ns = clocks_.ahead_ns(view_.ranks[found_.ranks[shown_rank].rank], step);
+        for (const tool::Sample& sample : phase.samples)
+            if (sample.has_start() && series.steps[sample.step_index] == step)
+                into.push_back({shown_rank, lane_of(phase.clock, sample), index, sample.start_ns - ahead_ns, 0,
+                                sample.duration_ms, static_cast<double>(ahead_ns) * 1e-6, sample.depth(),
+                                sample.collective});
+    }
+
+    void keep_longest(std::vector<TimelineSpan>& spans) {
+        if (spans.size() <= max_spans) return;
+        std::vector<double> durations_ms;
+        for (const TimelineSpan& one : spans) durations_ms.push_back(one.duration_ms);
+        const auto limit = durations_ms.begin() + static_cast<std::ptrdiff_t>(max_spans);
+        std::nth_element(durations_ms.begin(), limit, durations_ms.end(), std::greater<>());
+        found_.left_out += std::erase_if(spans, [&](const TimelineSpan& one) { return one.duration_ms <= *limit; });
+    }
+
+    /// Each step begins with its first span; where clocks are far apart, for each rank with its own. Returns whether
+    /// there are spans.
+    bool find_origins() {
+        using Starts = std::map<std::size_t, std::int64_t>;  // by rank
+        std::vector<Starts> first_ns;                        // by step
+        double longest_ms = 0;
+        bool any = false;
+        for (const TimelineStep& step : found_.steps) {
+            Starts& starts = first_ns.emplace_back();
+            for (const TimelineSpan& span : step.spans) {
+                std::int64_t& first = starts.try_emplace(span.rank, span.start_ns).first->second;
+                first = std::min(first, span.start_ns);
+                longest_ms = std::max(longest_ms, span.duration_ms);
+                any = true;
+            }
+        }
+        const auto first_of = [](const Starts& starts) {
+            return std::min_element(starts.begin(), starts.end(),
+                                    [](const auto& a, const auto& b) { return a.second < b.second; })
+                ->second;
+        };
+        for (const Starts& starts : first_ns)
+            for (const auto& [rank, ns] : starts)
+                found_.each_from_zero |=
+                    (static_cast<double>(ns) - static_cast<double>(first_of(starts))) * 1e-6 > 2 * longest_ms;
+        for (std::size_t i = 0; i < first_ns.size(); ++i)
+            for (TimelineSpan& span : found_.steps[i].spans) {
+                const std::int64_t origin = found_.each_from_zero ? first_ns[i].at(span.rank) : first_of(first_ns[i]);
+                // No start is before the origin, but the difference may be more than a signed number holds.
+                const std::uint64_t after_ns =
+                    static_cast<std::uint64_t>(span.start_ns) - static_cast<std::uint64_t>(origin);
+                span.start_ms = static_cast<double>(after_ns) * 1e-6;
+                double& length_ms = found_.steps[i].length_ms;
+                length_ms = std::max(length_ms, span.start_ms + span.duration_ms);
+            }
+        return any;
+    }
+
+    const tool::Job& job_;
+    const tool::JobTable* table_;
+    const JobView& view_;
+    StepMatrix own_ms_;
+    tool::ClockShifts clocks_;
+    std::set<std::size_t> shown_;  // ranks
+    Timeline found_;
+};
 
 constexpr double first_row = 52;
 constexpr double lane_height = 17;
@@ -32,10 +302,10 @@ bool is_step(const JobView& view, const TimelineSpan& span) {
 /// Where the rows of a picture are: one for each rank, lane and depth that has spans.
 class SpanRows {
   public:
-    SpanRows(const JobView& view, const Timeline& timeline, std::size_t step) {
-        for (const TimelineSpan& span : timeline.spans)
-            if (span.step == step && !is_step(view, span)) y_.try_emplace({span.rank, span.lane, span.depth}, 0);
-        std::size_t last_rank = timeline.ranks.size();
+    SpanRows(const JobView& view, const TimelineStep& step) {
+        for (const TimelineSpan& span : step.spans)
+            if (!is_step(view, span)) y_.try_emplace({span.rank, span.lane, span.depth}, 0);
+        std::size_t last_rank = view.ranks.size();
         double free_from = 0;  // below the two lines that name a rank
         for (auto& [key, y] : y_) {
             if (std::get<0>(key) != last_rank) {
@@ -76,12 +346,10 @@ class SpanRows {
 };
 
 /// A line from the ends of a collective's parts, which end together, rank by rank.
-void draw_joins(Svg& svg, const JobView& view, const Timeline& timeline, std::size_t step, const SpanRows& rows,
-                const Axis& x) {
-    if (timeline.each_from_zero) return;
+void draw_joins(Svg& svg, const JobView& view, const TimelineStep& step, const SpanRows& rows, const Axis& x) {
     std::map<std::size_t, std::vector<Point>> ends;
-    for (const TimelineSpan& span : timeline.spans)
-        if (span.step == step && span.join > 0 && !is_step(view, span))
+    for (const TimelineSpan& span : step.spans)
+        if (span.join > 0 && !is_step(view, span))
             ends[span.join].emplace_back(x(span.start_ms + span.duration_ms), rows.y(span) + lane_height / 2);
     if (ends.size() > 60) return;  // they would hide the spans
     for (auto& [join, points] : ends) {
@@ -91,10 +359,10 @@ void draw_joins(Svg& svg, const JobView& view, const Timeline& timeline, std::si
 }
 
 /// The colours of the phases that the step has, as far as there is room.
-void draw_legend(Svg& svg, const JobView& view, const Timeline& timeline, std::size_t step) {
+void draw_legend(Svg& svg, const JobView& view, const TimelineStep& step) {
     std::set<std::size_t> phases;
-    for (const TimelineSpan& span : timeline.spans)
-        if (span.step == step && !is_step(view, span)) phases.insert(span.phase);
+    for (const TimelineSpan& span : step.spans)
+        if (!is_step(view, span)) phases.insert(span.phase);
     double x = names_end;
     for (const std::size_t phase : phases) {
         const std::string name = shorten(view.phases[phase].name, 20);
@@ -113,24 +381,24 @@ std::string by_its_clock(const TimelineSpan& span) {
                : fmt::format(" ({} by the clock of its host)", format_duration_ms(span.start_ms + span.ahead_ms));
 }
 
-Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
-    const SpanRows rows(view, timeline, step);
-    const TimelineStep& shown = timeline.steps[step];
-    const std::string title = fmt::format("Step {}", tool::format_integer(shown.step));
+Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
+    const TimelineStep& step = timeline.steps[index];
+    const SpanRows rows(view, step);
+    const std::string title = fmt::format("Step {}", tool::format_integer(step.step));
     Svg svg(
-        fmt::format("timeline-{}", step), picture_width, rows.bottom() + 40, title + " on a few ranks",
+        fmt::format("timeline-{}", index), picture_width, rows.bottom() + 40, title + " on a few ranks",
         "One row for each stream of each rank, time from left to right. Thin lines join the parts of one collective.");
     const Plot plot{.left = names_end, .right = picture_width - 16, .top = first_row - 4, .bottom = rows.bottom() + 4};
-    const Axis x(0, shown.length_ms, plot.left, plot.right);
+    const Axis x(0, step.length_ms, plot.left, plot.right);
     svg.text("title", {plot.left, 14}, Anchor::start, title);
-    draw_legend(svg, view, timeline, step);
-    svg.group(fmt::format("ticks-{}", step));
+    draw_legend(svg, view, step);
+    svg.group(fmt::format("ticks-{}", index));
     draw_values_below(svg, plot, x, 7, plot.bottom + 16, tick_ms);
     svg.end_group();
-    svg.group(fmt::format("spans-{}", step), plot.box(), shown.length_ms);
+    svg.group(fmt::format("spans-{}", index), plot.box(), step.length_ms);
     svg.rect("under", plot.left, plot.top, plot.width(), plot.bottom - plot.top);
-    for (const TimelineSpan& span : timeline.spans) {
-        if (span.step != step || is_step(view, span)) continue;
+    for (const TimelineSpan& span : step.spans) {
+        if (is_step(view, span)) continue;
         const PhaseView& phase = view.phases[span.phase];
         const double from = x(span.start_ms);
         const double length = x(span.start_ms + span.duration_ms) - from;
@@ -141,7 +409,7 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
             svg.text("on " + phase.color(), {from + 4, rows.y(span) + 11}, Anchor::start,
                      shorten(phase.name, room > phase.name.size() ? room : room - 1));
     }
-    draw_joins(svg, view, timeline, step, rows, x);
+    if (!timeline.each_from_zero) draw_joins(svg, view, step, rows, x);
     svg.end_group();
     rows.draw_names(svg, view, timeline);
     return {svg.finish(), "", true};
@@ -149,12 +417,16 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
 
 }  // namespace
 
-Section timeline_section(const JobView& view, const Timeline& timeline) {
+Section timeline_section(const ReportInputs& inputs, const JobView& view) {
+    const Timeline timeline = TimelineFinder(*inputs.job, inputs.table, view).find(inputs.timeline);
     const std::string heading = "Inside a step";
     if (!timeline.empty.empty()) return Section::without("timeline", heading, timeline.empty);
     Section section{"timeline", heading, "All spans of a step.", {}, {}, {}};
-    if (!timeline.each_from_zero && std::any_of(timeline.spans.begin(), timeline.spans.end(),
-                                                [](const TimelineSpan& span) { return span.join > 0; }))
+    const auto has_joins = [](const TimelineStep& step) {
+        return std::any_of(step.spans.begin(), step.spans.end(),
+                           [](const TimelineSpan& span) { return span.join > 0; });
+    };
+    if (!timeline.each_from_zero && std::any_of(timeline.steps.begin(), timeline.steps.end(), has_joins))
         section.look =
             "What is joined is one collective: its parts end together, and the rank whose part is shortest came last.";
     for (std::size_t step = 0; step < timeline.steps.size(); ++step)
