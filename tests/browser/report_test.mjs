@@ -207,7 +207,7 @@ const tests = {
       for (const [selector, pattern] of [
         ["#breakdown .track rect.part", /: .*(ms|µs).*%/],
         ["#waits circle.bad", /rank 5 .*own work/],
-        ["#bands #band-0 > .under", /median rank .*\nstep.*\n10th to 90th percentile.*\nslowest: rank/],
+        ["#bands #band-0 > .column", /^step.*: median .*, 10th to 90th percentile .*, slowest: rank/],
         ["#memory rect.part", /from the median/],
       ]) {
         const mark = page.locator(selector).first();
@@ -264,7 +264,7 @@ const tests = {
     });
   },
 
-  async "is dark or light as the system is, and as chosen"() {
+  async "is dark or light as the system is"() {
     const brightness = (page) =>
       page.evaluate(() => {
         const [red, green, blue] = getComputedStyle(document.body)
@@ -275,8 +275,6 @@ const tests = {
     for (const colorScheme of ["light", "dark"]) {
       await withPage(browser, straggler.html, { colorScheme }, async (page) => {
         assert.equal((await brightness(page)) > 128, colorScheme === "light");
-        await page.getByRole("button", { name: colorScheme === "light" ? "dark" : "light" }).click();
-        assert.equal((await brightness(page)) > 128, colorScheme === "dark");
       });
     }
   },

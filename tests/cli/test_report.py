@@ -251,12 +251,14 @@ def test_what_if_is_not_drawn_where_the_replay_does_not_hold(report, job, cep):
 
 def test_bands_are_values_of_ranks(report, slow_job):
     """The nearest rank: 8 ranks have no value between two of them."""
-    model = report("sim").model()
-    band, = (one for one in model["bands"]["phases"] if one["phase"] == "forward")
-    forward = slow_job.durations("forward")
-    for key, q in (("p10", 0.1), ("p50", 0.5), ("p90", 0.9), ("max", 1)):
-        assert band[key] == pytest.approx(list(np.quantile(forward, q, axis=0, method="inverted_cdf")), rel=1e-3)
-    assert band["rank"] == [int(rank) for rank in forward.argmax(axis=0)]
+    picture, forward = report("sim").pictures()["bands-map"], slow_job.durations("forward")
+    band, = (group for group in picture.iter(f"{SVG}g")
+             if any((text.text or "").startswith("forward: ") for text in group.iter(f"{SVG}text")))
+    said = [re.split(r": median |, 10th to 90th percentile | to |, slowest: | with ", title.text) for title in band.iter(f"{SVG}title")]
+    for place, q in ((1, 0.5), (2, 0.1), (3, 0.9), (5, 1)):
+        values = [number_in(words[place]) for words in said]
+        assert values == pytest.approx(list(np.quantile(forward, q, axis=0, method="inverted_cdf")), rel=1e-3)
+    assert [int(words[4].split()[1]) for words in said] == [int(rank) for rank in forward.argmax(axis=0)]
 
 
 def test_the_scale_of_a_phase_reaches_a_rank_that_is_slow_for_many_steps(report, simulate):

@@ -52,7 +52,7 @@ def test_hostile_names_stay_text(report, cep, job, name):
 def test_a_file_is_no_larger_than_asked(report, cep, simulate, tmp_path):
     simulate("sim", "--ranks", 48, "--steps", 80)
     whole = report("sim")
-    for limit in (len(whole.data) * 2 // 3, len(whole.data) * 4 // 5):
+    for limit in (len(whole.data) * 4 // 5, len(whole.data) * 9 // 10):
         done = cep("report", "-o", "small.html", "--max-bytes", limit, "sim")
         small = Page((tmp_path / "small.html").read_bytes())
         assert len(small.data) <= limit

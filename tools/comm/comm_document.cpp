@@ -151,7 +151,7 @@ Fields<SizeLine> line_fields(const CommOptions& options) {
                       "bytes collectives:3 transfer_ms transfer_p90_ms:1 wait_ms:2 algorithm_gb_per_s "
                       "paid_gb_per_s bus_gb_per_s:4 slow_share:1 link_efficiency:6"),
                &SizeLine::size);
-    for (auto& [column, value, text, has_words_for_none] : fields) {
+    for (auto& [column, value, text, has_words_for_none, member] : fields) {
         if (column.key == "mean_relative_error") column.key = "mean_error";
         if (column.key == "max_relative_error") column.key = "max_error";
         if (column.key != "collectives" || column.heading.empty()) continue;

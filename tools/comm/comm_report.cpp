@@ -322,7 +322,7 @@ class ReportMaker {
     void add_scatter(CommModel& model, const Transfers& transfers) const {
         std::unordered_map<std::int64_t, double> medians;
         for (const SizeReport& size : model.sizes) medians[size.point.bytes] = size.point.transfer_ms;
-        model.slow = find_slow_transfers(transfers, [&](std::int64_t bytes) { return medians.at(bytes); });
+        model.slow = find_slow_transfers(transfers, medians);
         if (!model.fit) return;
         std::vector<double> ratios;
         ratios.reserve(transfers.size());

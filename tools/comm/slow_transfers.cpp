@@ -21,6 +21,12 @@ namespace {
 constexpr double nearly_all = 0.8;
 constexpr double hardly_any = 0.1;
 
+/// A transfer's step, and whether it is slow.
+struct SlowMark {
+    std::int64_t step = 0;
+    bool is_slow = false;
+};
+
 /// For each step, the share of its transfers that is slow.
 struct StepShares {
     std::vector<std::int64_t> steps;  // ascending
@@ -73,12 +79,15 @@ std::string SlowTransfers::when() const {
     }
 }
 
-SlowTransfers describe_slow(std::vector<SlowMark> marks) {
+SlowTransfers find_slow_transfers(const Transfers& transfers,
+                                  const std::unordered_map<std::int64_t, double>& usual_ms) {
     SlowTransfers found;
+    std::vector<SlowMark> marks;
+    for (const Transfer& one : transfers) marks.push_back({one.step, one.ms > slow_ratio * usual_ms.at(one.bytes)});
     std::stable_sort(marks.begin(), marks.end(), [](const SlowMark& a, const SlowMark& b) { return a.step < b.step; });
-    const auto count = std::count_if(marks.begin(), marks.end(), [](const SlowMark& mark) { return mark.is_slow; });
-    if (count == 0) return found;
     const auto is_slow = [](const SlowMark& mark) { return mark.is_slow; };
+    const auto count = std::count_if(marks.begin(), marks.end(), is_slow);
+    if (count == 0) return found;
     found.share = static_cast<double>(count) / static_cast<double>(marks.size());
     found.pattern = SlowPattern::now_and_then;
     found.first_step = std::find_if(marks.begin(), marks.end(), is_slow)->step;

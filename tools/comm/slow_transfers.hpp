@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace cep::comm {
@@ -40,24 +41,9 @@ struct SlowTransfers {
     [[nodiscard]] std::string when() const;
 };
 
-/// `usual_ms(bytes)`: the median of a size.
-template <typename UsualMs>
-[[nodiscard]] SlowTransfers find_slow_transfers(const Transfers& transfers, UsualMs usual_ms);
-
-/// A transfer's step, and whether it is slow.
-struct SlowMark {
-    std::int64_t step = 0;
-    bool is_slow = false;
-};
-[[nodiscard]] SlowTransfers describe_slow(std::vector<SlowMark> marks);
-
-template <typename UsualMs>
-SlowTransfers find_slow_transfers(const Transfers& transfers, UsualMs usual_ms) {
-    std::vector<SlowMark> marks;
-    marks.reserve(transfers.size());
-    for (const Transfer& one : transfers) marks.push_back({one.step, one.ms > slow_ratio * usual_ms(one.bytes)});
-    return describe_slow(std::move(marks));
-}
+/// `usual_ms`: the medians, by size.
+[[nodiscard]] SlowTransfers find_slow_transfers(const Transfers& transfers,
+                                                const std::unordered_map<std::int64_t, double>& usual_ms);
 
 /// Groups whose transfers take about as long, for their sizes.
 struct GroupClass {

@@ -53,6 +53,15 @@ std::string describe_share(const Change& change) {
     return change.outcome == Outcome::only_a ? a : b;
 }
 
+/// A member of JSON: an interval, or null.
+template <typename Get>
+auto interval_of(Get get) {
+    return [get](JsonWriter& json, const auto& record) {
+        const std::optional<ConfidenceInterval> interval = std::invoke(get, record);
+        interval ? json.begin_array().number(interval->low).number(interval->high).end_array() : json.null();
+    };
+}
+
 Fields<PhaseSide> side_fields() {
     using S = PhaseSide;
     const auto time = [](double S::*member) {
@@ -64,11 +73,37 @@ Fields<PhaseSide> side_fields() {
     return {{"steps", "", "recorded steps that have it", &S::steps},
             {"blocks", "", "blocks of steps", &S::blocks},
             {"mean_ms", "", "mean of all recorded steps", time(&S::mean_ms)},
+            {"mean_interval_ms", interval_of(&S::mean_interval_ms)},
             {"median_ms", "", "median over the steps that have it", time(&S::median_ms)},
+            {"median_interval_ms", interval_of(&S::interval_ms)},
             {"low_ms", "", "lower end of the median's 95 % interval", end(&ConfidenceInterval::low)},
             {"high_ms", "", "upper end of the median's 95 % interval", end(&ConfidenceInterval::high)},
             {"p99_ms", "", "99th percentile of the steps that have it", time(&S::p99_ms)},
             {"share", "", "mean over the mean of the step", &S::share}};
+}
+
+Fields<ChangeTest> test_fields() {
+    using T = ChangeTest;
+    const auto short_p = [](double p) { return p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p); };
+    return {{"u", [](JsonWriter& json, const T& test) { json.value(test.u); }},
+            {"p", "", "p of no change", &T::p},
+            {"corrected_p", "p", "p after Holm's correction for the number of phases", &T::corrected_p, short_p},
+            {"exact", [](JsonWriter& json, const T&) { json.value(false); }},
+            {"rank_biserial", "", "from -1 (B shorter in every pair of steps) to 1 (B longer)", &T::rank_biserial},
+            {"shift_ms", "", "change of the mean for the work of a step of A", &T::shift_ms},
+            {"shift_interval_ms", interval_of(&T::shift_interval_ms)}};
+}
+
+/// A member of JSON: an object of `fields`, or null.
+template <typename Record, typename Get>
+auto object_of(Fields<Record> fields, Get get) {
+    return [=](JsonWriter& json, const auto& outer) {
+        const Record* const record = get(outer);
+        if (record == nullptr) return (void)json.null();
+        json.begin_object();
+        write_fields(json, fields, *record);
+        json.end_object();
+    };
 }
 
 std::string describe_mean(const Change& change, double ms) {
@@ -83,21 +118,21 @@ Fields<Change> change_fields(const Change* step) {
     const auto end = [](double ConfidenceInterval::*which) {
         return [which](const C& one) { return one.change_interval ? Value((*one.change_interval).*which) : Value(); };
     };
-    const auto of_test = [](double ChangeTest::*which) {
-        return [which](const C& one) { return one.test ? Value((*one.test).*which) : Value(); };
-    };
+    const Fields<PhaseSide> of_side =
+        choose(side_fields(), "steps blocks mean_ms mean_interval_ms median_ms median_interval_ms p99_ms share");
     const auto kind = [](const C& one) { return schema::kind_name(one.kind); };
     const auto level = [step](const C& one) { return &one == step ? "step" : "phase"; };
     const auto finding = [](const C& one) { return outcome_names[static_cast<std::size_t>(one.outcome)]; };
-    const auto corrected_p = [](const C& one) { return one.test ? Value(one.corrected_p) : Value(); };
-    const auto short_p = [](double p) { return p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p); };
     const auto typical = [](const C& one) {
         return one.in_both() ? format_times_ms(one.a.median_ms, one.b.median_ms) : "-";
     };
     Fields<C> fields = {{"name", "phase", "the phase, or the phase that is the step", &C::name},
                         F("kind", "kind", "kind of the phase", kind).detail(2),
                         {"level", "", "step or phase", level},
-                        {"finding", "", "same, slower, faster, undecided, only_a or only_b", finding}};
+                        {"finding", "", "same, slower, faster, undecided, only_a or only_b", finding},
+                        {"reason", [](JsonWriter& json, const C& one) { json.value(text_or_null(one.reason)); }},
+                        {"a", object_of(of_side, [](const C& one) { return one.a.steps > 0 ? &one.a : nullptr; })},
+                        {"b", object_of(of_side, [](const C& one) { return one.b.steps > 0 ? &one.b : nullptr; })}};
     add_within(fields, side_fields(), &C::a, "a_");
     add_within(fields, side_fields(), &C::b, "b_");
     for (F& field : fields)
@@ -105,19 +140,20 @@ Fields<Change> change_fields(const Change* step) {
             field.column.heading = field.column.key.starts_with('a') ? "A" : "B";
             field.text = [](const C& one, const Value& ms) { return describe_mean(one, to_double(ms)); };
         }
-    const Fields<C> of_change = {
-        {"shift_ms", "", "change of the mean for the work of a step of A", of_test(&ChangeTest::shift_ms)},
-        {"change", "change", "that over the mean of A", &C::change, describe_change},
-        {"change_low", "", "lower end of the change's 95 % interval", end(&ConfidenceInterval::low)},
-        {"change_high", "", "upper end of the change's 95 % interval", end(&ConfidenceInterval::high)},
-        {"p", "", "p of no change", of_test(&ChangeTest::p)},
-        F("corrected_p", "p", "p after Holm's correction for the number of phases", corrected_p, short_p).detail(1),
-        {"rank_biserial", "", "from -1 (B shorter in every pair of steps) to 1 (B longer)",
-         of_test(&ChangeTest::rank_biserial)},
+    add_within(fields, choose(test_fields(), "shift_ms"), &C::test);
+    fields.emplace_back("change", "change", "that over the mean of A", &C::change, describe_change);
+    fields.emplace_back("change_interval", interval_of(&C::change_interval));
+    fields.emplace_back("change_low", "", "lower end of the change's 95 % interval", end(&ConfidenceInterval::low));
+    fields.emplace_back("change_high", "", "upper end of the change's 95 % interval", end(&ConfidenceInterval::high));
+    add_within(fields, choose(test_fields(), "p corrected_p:1 rank_biserial"), &C::test);
+    const Fields<C> others = {
         F("", "typical", "medians of the steps of A and B that have it", typical).right().detail(4),
         F("", "share", "shares of the step in A and B", describe_share).right().detail(3),
-        {"block_steps", "", "recorded steps in a block", &C::block_steps}};
-    fields.insert(fields.end(), of_change.begin(), of_change.end());
+        {"block_steps", "", "recorded steps in a block", &C::block_steps},
+        {"below_threshold", [](JsonWriter& json, const C& one) { json.value(one.below_threshold); }},
+        {"correlation_steps", [](JsonWriter& json, const C& one) { json.value(one.correlation_steps); }},
+        {"test", object_of(test_fields(), [](const C& one) { return one.test ? &*one.test : nullptr; })}};
+    fields.insert(fields.end(), others.begin(), others.end());
     return fields;
 }
 
@@ -213,11 +249,6 @@ std::string describe_scope(const Comparison& comparison) {
     return text;
 }
 
-void write_interval(JsonWriter& json, const char* key, const std::optional<ConfidenceInterval>& interval) {
-    json.key(key);
-    interval ? json.begin_array().number(interval->low).number(interval->high).end_array() : json.null();
-}
-
 void write_job(JsonWriter& json, const char* key, const JobFacts& job) {
     const std::vector<std::int64_t>& steps = job.steps.recorded;
     const auto step = [&steps](auto end) { return steps.empty() ? std::nullopt : std::optional(*end); };
@@ -232,34 +263,11 @@ void write_job(JsonWriter& json, const char* key, const JobFacts& job) {
     });
 }
 
-void write_side(JsonWriter& json, const char* key, const PhaseSide& side) {
-    json.object_or_null(key, side.steps > 0 ? &side : nullptr, [&json](const PhaseSide& recorded) {
-        json.members("steps", recorded.steps, "blocks", recorded.blocks, "mean_ms", recorded.mean_ms);
-        write_interval(json, "mean_interval_ms", recorded.mean_interval_ms);
-        json.members("median_ms", recorded.median_ms);
-        write_interval(json, "median_interval_ms", recorded.interval_ms);
-        json.members("p99_ms", recorded.p99_ms, "share", recorded.share);
-    });
-}
-
-void write_change(JsonWriter& json, const Change& change) {
-    json.members("name", change.name, "kind", schema::kind_name(change.kind), "finding",
-                 outcome_names[static_cast<std::size_t>(change.outcome)], "reason", text_or_null(change.reason),
-                 "change", change.change);
-    write_interval(json, "change_interval", change.change_interval);
-    json.members("below_threshold", change.below_threshold, "correlation_steps", change.correlation_steps,
-                 "block_steps", change.block_steps);
-    write_side(json, "a", change.a);
-    write_side(json, "b", change.b);
-    json.object_or_null("test", change.test, [&](const ChangeTest& test) {
-        json.members("u", test.u, "p", test.p, "corrected_p", change.corrected_p, "exact", false, "rank_biserial",
-                     test.rank_biserial, "shift_ms", test.shift_ms);
-        write_interval(json, "shift_interval_ms", test.shift_interval_ms);
-    });
-}
-
 void write_comparison(JsonWriter& json, const Comparison& comparison, const std::string& headline) {
-    const auto write = [&json](const Change& change) { write_change(json, change); };
+    const Fields<Change> fields = choose(
+        change_fields(nullptr),
+        "name kind finding reason change change_interval below_threshold correlation_steps block_steps a b test");
+    const auto write = [&](const Change& change) { write_fields(json, fields, change); };
     json.members("schema", "cep.compare/1", "headline", headline);
     write_job(json, "a", comparison.a);
     write_job(json, "b", comparison.b);

@@ -54,12 +54,11 @@ void test_change(Change& change, const PhaseSteps& a, const PhaseSteps& b, const
     std::vector<double> of_b = b.ms;
     for (double& ms : of_b) ms *= factor;
     ChangeTest test;
-    test.p = means.p;
+    test.p = test.corrected_p = means.p;
     test.u = tool::count_larger_pairs(a.ms, of_b);
     test.rank_biserial = 2 * test.u / (static_cast<double>(a.ms.size()) * static_cast<double>(b.ms.size())) - 1;
     test.shift_ms = factor * change.b.mean_ms - change.a.mean_ms;
     test.shift_interval_ms = {means.interval.low * change.a.mean_ms, means.interval.high * change.a.mean_ms};
-    change.corrected_p = means.p;
     change.change = means.change;
     if (means.change) change.change_interval = means.interval;
     change.test = test;
@@ -94,7 +93,7 @@ void decide(Change& change, const CompareOptions& options) {
     if (!change.test) return;
     change.outcome = Outcome::same;
     const double shift_ms = change.test->shift_ms;
-    if (change.corrected_p > CompareOptions::alpha || shift_ms == 0) return;
+    if (change.test->corrected_p > CompareOptions::alpha || shift_ms == 0) return;
     change.below_threshold = change.change && std::abs(*change.change) < options.threshold;
     if (!change.below_threshold) change.outcome = shift_ms > 0 ? Outcome::slower : Outcome::faster;
 }
@@ -106,7 +105,7 @@ void correct_phases(std::vector<Change>& phases) {
     const std::vector<double> corrected = tool::correct_by_holm(p_values);
     std::size_t next = 0;
     for (Change& change : phases)
-        if (change.test) change.corrected_p = corrected[next++];
+        if (change.test) change.test->corrected_p = corrected[next++];
 }
 
 const PhaseSteps* find_phase(const JobSteps& job, const std::string& name) {

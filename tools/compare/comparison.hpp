@@ -57,6 +57,7 @@ inline constexpr std::string_view outcome_names[] = {"same", "slower", "faster",
 /// What is known of a change beside its size.
 struct ChangeTest {
     double p = 1;              // of no change of the mean, two-sided
+    double corrected_p = 1;    // phases: by Holm over all that were tested. The step: p
     double u = 0;              // pairs of steps in which B's takes longer; equal ones count half
     double rank_biserial = 0;  // from −1 (B's is shorter in every pair) to 1
     double shift_ms = 0;       // of the mean
@@ -76,7 +77,6 @@ struct Change {
     std::optional<ChangeTest> test;
     std::optional<double> change;
     std::optional<ConfidenceInterval> change_interval;
-    double corrected_p = 1;        // phases: by Holm over all that were tested. The step: p
     bool below_threshold = false;  // significant, and too small to count
 
     [[nodiscard]] bool in_both() const { return outcome != Outcome::only_a && outcome != Outcome::only_b; }

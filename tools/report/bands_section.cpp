@@ -69,6 +69,21 @@ void draw_band(Svg& svg, const Plot& plot, const Band& band, const PhaseView& ph
              fmt::format("{}: median {}", shorten(phase.name, 60), format_duration_ms(median)));
 }
 
+/// What the pointer is told in each column.
+void draw_values(Svg& svg, const Plot& plot, const Band& band, const Bins& steps, const JobView& view) {
+    const double width = plot.width() / static_cast<double>(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        std::string values = "no row";
+        if (!std::isnan(band.p50_ms[i]))
+            values = fmt::format("median {}, 10th to 90th percentile {} to {}, slowest: rank {} with {}",
+                                 format_duration_ms(band.p50_ms[i]), format_duration_ms(band.p10_ms[i]),
+                                 format_duration_ms(band.p90_ms[i]), view.ranks[band.max_rank[i]],
+                                 format_duration_ms(band.max_ms[i]));
+        svg.rect("column", plot.left + width * static_cast<double>(i), plot.top, width, plot.bottom - plot.top,
+                 fmt::format("{}: {}", name_steps(steps.first[i], steps.last[i]), values));
+    }
+}
+
 Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, const tool::Verdict& verdict) {
     constexpr double height = 96;
     constexpr double gap = 34;
@@ -84,9 +99,9 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
     for (std::size_t i = 0; i < count; ++i) {
         plot.top = 30 + static_cast<double>(i) * (height + gap);
         plot.bottom = plot.top + height;
-        svg.group(fmt::format("band-{}", i), plot.box());
-        svg.rect("under", plot.left, plot.top, plot.width(), height);
+        svg.group(fmt::format("band-{}", i));
         draw_band(svg, plot, heat.bands[i], view.phases[heat.bands[i].phase]);
+        draw_values(svg, plot, heat.bands[i], heat.band_steps, view);
         draw_events(svg, plot, heat.band_steps, job, verdict);
         svg.end_group();
     }

@@ -1,29 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/grid.hpp"
 
-#include "report/heat_picture.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::report {
-namespace {
-
-constexpr double smallest_of_high = 1e-3;  // of the largest value: less is as good as zero
-
-Scale range_of(const StepMatrix& values, double least) {
-    double low = INFINITY;
-    double high = 0;
-    for (std::size_t row = 0; row < values.ranks(); ++row)
-        for (const float value : values.of_rank(row)) {
-            if (!std::isfinite(value)) continue;
-            low = std::min<double>(low, value);
-            high = std::max<double>(high, value);
-        }
-    if (!(high > 0)) return {1, 1};
-    low = std::max({low, smallest_of_high * high, least});
-    return {std::min(low, high), high};
-}
-
-}  // namespace
 
 std::size_t Bins::index_of(std::int64_t number) const {
     const auto found = std::lower_bound(last.begin(), last.end(), number);
@@ -104,17 +84,6 @@ double Scale::share_of(double value) const {
     if (!(value > low)) return 0;
     if (!(high > low) || !(value < high)) return 1;
     return std::log(value / low) / std::log(high / low);
-}
-
-Cells encode(const StepMatrix& values, double least) {
-    Cells cells{values.ranks(), values.steps(), range_of(values, least), {}};
-    std::string bytes;
-    bytes.reserve(cells.rows * cells.columns);
-    for (std::size_t row = 0; row < cells.rows; ++row)
-        for (const float value : values.of_rank(row))
-            bytes += std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(254 * cells.range.share_of(value)));
-    cells.data = base64(deflate(bytes));
-    return cells;
 }
 
 }  // namespace cep::report

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "ledger/job_table.hpp"
@@ -65,15 +64,5 @@ struct Scale {
     /// From 0 to 1; 0 also for what is below.
     [[nodiscard]] double share_of(double value) const;
 };
-
-/// Values as bytes: 0 where there is none, 1 for `low` and less, 255 for `high`, logarithmic between.
-struct Cells {
-    std::size_t rows = 0;
-    std::size_t columns = 0;
-    Scale range;
-    std::string data;  // base64 of zlib's format
-};
-/// Values below `least` are as good as it.
-[[nodiscard]] Cells encode(const StepMatrix& values, double least);
 
 }  // namespace cep::report

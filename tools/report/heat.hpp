@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/heat_picture.hpp"
 #include "report/job_view.hpp"
 
 namespace cep::report {

@@ -10,7 +10,25 @@
 #include "base/failure.hpp"
 
 namespace cep::report {
+namespace {
 
+constexpr double smallest_of_high = 1e-3;  // of the largest value: less is as good as zero
+
+Scale range_of(const StepMatrix& values, double least) {
+    double low = INFINITY;
+    double high = 0;
+    for (std::size_t row = 0; row < values.ranks(); ++row)
+        for (const float value : values.of_rank(row)) {
+            if (!std::isfinite(value)) continue;
+            low = std::min<double>(low, value);
+            high = std::max<double>(high, value);
+        }
+    if (!(high > 0)) return {1, 1};
+    low = std::max({low, smallest_of_high * high, least});
+    return {std::min(low, high), high};
+}
+
+/// zlib's format (RFC 1950). Throws WriteError.
 std::string deflate(std::string_view bytes) {
     uLongf size = compressBound(static_cast<uLong>(bytes.size()));
     std::string out(size, '\0');
@@ -37,8 +55,6 @@ std::string base64(std::string_view bytes) {
     }
     return out;
 }
-
-namespace {
 
 constexpr std::size_t shades = 255;  // and 0 for missing cells
 
@@ -96,6 +112,17 @@ std::string make_png(std::size_t width, std::size_t height, std::string_view pix
 }
 
 }  // namespace
+
+Cells encode(const StepMatrix& values, double least) {
+    Cells cells{values.ranks(), values.steps(), range_of(values, least), {}};
+    std::string bytes;
+    bytes.reserve(cells.rows * cells.columns);
+    for (std::size_t row = 0; row < cells.rows; ++row)
+        for (const float value : values.of_rank(row))
+            bytes += std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(254 * cells.range.share_of(value)));
+    cells.data = base64(deflate(bytes));
+    return cells;
+}
 
 std::string heat_png(const StepMatrix& values, const Scale& scale) {
     std::string pixels;

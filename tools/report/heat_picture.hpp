@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Heat picture: a matrix of ranks and steps as a PNG, and the colours that all heat maps have.
+// Heat picture: a matrix of ranks and steps as bytes for the page's script and as a PNG, and the colours of heat maps.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,19 @@
 #include <string_view>
 #include <vector>
 
-#include "report/heat.hpp"
+#include "report/grid.hpp"
 
 namespace cep::report {
 
-/// zlib's format (RFC 1950). Throws WriteError.
-[[nodiscard]] std::string deflate(std::string_view bytes);
-[[nodiscard]] std::string base64(std::string_view bytes);
+/// Values as bytes: 0 where there is none, 1 for `low` and less, 255 for `high`, logarithmic between.
+struct Cells {
+    std::size_t rows = 0;
+    std::size_t columns = 0;
+    Scale range;
+    std::string data;  // base64 of zlib's format
+};
+/// Values below `least` are as good as it.
+[[nodiscard]] Cells encode(const StepMatrix& values, double least);
 
 /// The colours from the neutral ground, which most cells have, to what stands out, as pixels of a canvas (ABGR).
 [[nodiscard]] std::vector<std::int64_t> heat_pixels();

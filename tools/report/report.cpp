@@ -37,8 +37,6 @@ struct PageData {
     std::size_t left_out = 0;  // layers of the heat map that had no room
 };
 
-constexpr int digits = 4;
-
 void write_rows(JsonWriter& json, const JobView& view, const HeatMap& heat) {
     std::vector<std::string> labels;
     std::vector<std::string> who;
@@ -57,33 +55,12 @@ void write_rows(JsonWriter& json, const JobView& view, const HeatMap& heat) {
                 [&] { json.members("label", labels, "who", who, "rank", ranks, "host", hosts, "blamed", blamed); });
 }
 
-void write_steps(JsonWriter& json, const Bins& steps) {
-    json.object("steps", [&] { json.members("first", steps.first, "last", steps.last); });
-}
-
-void write_bands(JsonWriter& json, const JobView& view, const HeatMap& heat) {
-    json.object("bands", [&] {
-        write_steps(json, heat.band_steps);
-        json.objects("phases", heat.bands, [&](const Band& band) {
-            std::vector<std::int64_t> ranks;
-            for (const std::size_t rank : band.max_rank)
-                ranks.push_back(rank < view.ranks.size() ? view.ranks[rank] : -1);
-            json.members("phase", printable(view.phases[band.phase].name));
-            json.key("p10").numbers(band.p10_ms, digits);
-            json.key("p50").numbers(band.p50_ms, digits);
-            json.key("p90").numbers(band.p90_ms, digits);
-            json.key("max").numbers(band.max_ms, digits);
-            json.members("rank", ranks);
-        });
-    });
-}
-
 void write_layer(JsonWriter& json, const JobView& view, const Layer& layer) {
     const Scale& range = layer.cells.range;
     json.members("phase", printable(view.phases[layer.phase].name), "measure",
                  measure_names[static_cast<std::size_t>(layer.measure)], "title", printable(describe(layer, view)),
                  "low", layer.scale.low, "high", layer.scale.high);
-    json.key("range").numbers({range.low, range.high}, 2 * digits);
+    json.key("range").begin_array().number(range.low).number(range.high).end_array();
     json.members("data", layer.cells.data);
 }
 
@@ -95,9 +72,7 @@ void write_layer(JsonWriter& json, const JobView& view, const Layer& layer) {
 ///
 ///  "steps": {"first": [100, 110], "last": [100, 110]},
 ///
-///  "layers": [{"phase": name, "measure": name, "title": text, "low": ms, "high": ms, "range": [ms, ms], "data": …}],
-///
-///  "bands": {"steps": …, "phases": [{"phase": name, "p10": [ms], "p50": …, "p90": …, "max": …, "rank": […]}]}}
+///  "layers": [{"phase": name, "measure": name, "title": text, "low": ms, "high": ms, "range": [ms, ms], "data": …}]}
 ///
 /// Colours go from `low` to `high`, on a logarithmic scale. `data` is base64 of zlib's format: a byte for each row and
 /// column, row after row. 0: none. 1: range[0] and less. Else range[0] * (range[1] / range[0]) ** ((byte − 1) / 254).
@@ -108,8 +83,7 @@ PageData write_data(const JobView& view, const HeatMap& heat, std::size_t room) 
     json.begin_object();
     json.members("colors", heat_pixels());
     write_rows(json, view, heat);
-    write_steps(json, view.steps);
-    write_bands(json, view, heat);
+    json.object("steps", [&] { json.members("first", view.steps.first, "last", view.steps.last); });
     std::size_t used = JsonWriter(json).finish().size();
     if (used > room) return {"", heat.layers.size()};
     json.key("layers").begin_array();

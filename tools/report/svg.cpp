@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.hpp"
 #include "base/units.hpp"
 #include "show/document.hpp"
 
@@ -164,16 +163,6 @@ std::string tick_bytes(double bytes) {
          {std::pair("TB", 1e12), std::pair("GB", 1e9), std::pair("MB", 1e6), std::pair("kB", 1e3)})
         if (bytes >= size) return fmt::format("{:.4g} {}", bytes / size, unit);
     return fmt::format("{:.4g} B", bytes);
-}
-
-std::string shorten(std::string_view text, std::size_t most) {
-    std::string shown;
-    std::size_t characters = 0;
-    while (!text.empty()) {
-        if (++characters > most) return shown + "…";
-        shown += tool::take_character(text);
-    }
-    return shown;
 }
 
 void draw_values_at_left(Svg& svg, const Plot& plot, const Axis& y, std::size_t about, Label label) {

@@ -11,7 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "show/table.hpp"
+
 namespace cep::report {
+
+using tool::shorten;
 
 using Point = std::pair<double, double>;
 
@@ -69,9 +73,6 @@ class Axis {
 /// Labels of round values: "20 ms", "1.5 s", "500 kB".
 [[nodiscard]] std::string tick_ms(double ms);
 [[nodiscard]] std::string tick_bytes(double bytes);
-
-/// A text of about the first `most` characters.
-[[nodiscard]] std::string shorten(std::string_view text, std::size_t most);
 
 inline constexpr double picture_width = 960;
 

@@ -63,6 +63,7 @@ struct Field {
     std::function<Value(const Record&)> value;
     std::function<std::string(const Record&, const Value&)> text{};  // for people; else describe_value()
     bool has_words_for_none = false;                                 // else "-" where the value is not known
+    std::function<void(JsonWriter&, const Record&)> member{};        // of JSON only: a list or an object
 
     /// `get`: a member, or a function of the record.
     template <typename Get>
@@ -92,6 +93,16 @@ struct Field {
         };
     }
 
+    /// A member of JSON that is no column. `write` writes its value.
+    template <std::invocable<JsonWriter&, const Record&> Write>
+    Field(std::string_view key, Write write)
+        : member([key = std::string(key), write](auto& json, const Record& record) {
+              json.key(key);
+              write(json, record);
+          }) {
+        column.key = key;
+    }
+
     /// Left out on a terminal without room, the highest number first.
     Field detail(int order) && { return column.detail = order, std::move(*this); }
     Field left() && { return column.align = Align::left, std::move(*this); }
@@ -112,7 +123,8 @@ void add_within(Fields<Outer>& fields, const Fields<Record>& inner, Get get, std
         else
             return found ? &*found : nullptr;
     };
-    for (const auto& [column, value, text, has_words_for_none] : inner) {
+    for (const auto& [column, value, text, has_words_for_none, member] : inner) {
+        if (member) continue;
         Field<Outer>& field = fields.emplace_back("", "", "", [find, value = value](const Outer& outer) {
             const Record* const record = find(outer);
             return record != nullptr ? value(*record) : Value();
@@ -150,7 +162,8 @@ template <typename Record>
 template <typename Record>
 [[nodiscard]] std::vector<Column> columns_of(const Fields<Record>& fields) {
     std::vector<Column> columns;
-    for (const Field<Record>& field : fields) columns.push_back(field.column);
+    for (const Field<Record>& field : fields)
+        if (!field.member) columns.push_back(field.column);
     return columns;
 }
 
@@ -158,6 +171,7 @@ template <typename Record>
 [[nodiscard]] std::vector<Cell> cells_of(const Fields<Record>& fields, const Record& record) {
     std::vector<Cell> cells;
     for (const Field<Record>& field : fields) {
+        if (field.member) continue;
         const Value value = field.value(record);
         const bool has_text =
             field.text && (field.has_words_for_none || !std::holds_alternative<std::monostate>(value));
@@ -178,7 +192,8 @@ template <typename Record, typename Records>
 template <typename Record>
 void write_fields(JsonWriter& json, const Fields<Record>& fields, const Record& record) {
     for (const Field<Record>& field : fields) {
-        if (field.column.key.empty()) continue;
+        if (field.member) field.member(json, record);
+        if (field.member || field.column.key.empty()) continue;
         json.key(field.column.key);
         std::visit(
             [&json](const auto& value) {

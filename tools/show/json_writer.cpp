@@ -89,15 +89,6 @@ JsonWriter& JsonWriter::integers(const std::vector<std::int64_t>& values) {
     return scalar(text + "]");
 }
 
-JsonWriter& JsonWriter::numbers(const std::vector<double>& values, int digits) {
-    std::string text = "[";
-    for (const double value : values) {
-        if (text.size() > 1) text += ',';
-        text += std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
-    }
-    return scalar(text + "]");
-}
-
 std::string JsonWriter::finish() {
     text_ += '\n';
     return std::move(text_);

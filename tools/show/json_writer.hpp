@@ -34,8 +34,6 @@ class JsonWriter {
     JsonWriter& null();
     /// On one line.
     JsonWriter& integers(const std::vector<std::int64_t>& values);
-    /// On one line, each with at most so many significant digits.
-    JsonWriter& numbers(const std::vector<double>& values, int digits);
 
     /// A value of any of these types, a whole number or a bool; null for an optional without a value.
     template <typename Value>

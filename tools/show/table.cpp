@@ -61,14 +61,6 @@ std::string csv_cell(const Value& value) {
         value);
 }
 
-/// A name of a kilobyte would make each line of a table as long.
-std::string shorten(std::string_view text) {
-    constexpr std::size_t most_characters = 120;
-    std::string_view rest = text;
-    for (std::size_t i = 0; i < most_characters && !rest.empty(); ++i) (void)take_character(rest);
-    return rest.empty() ? std::string(text) : std::string(text.substr(0, text.size() - rest.size())) + "…";
-}
-
 }  // namespace
 
 std::string unit_of_key(std::string_view key) {
@@ -90,11 +82,18 @@ std::string describe_percent(double fraction) {
 }
 
 std::string describe_value(const Value& value) {
-    if (const auto* text = std::get_if<std::string>(&value)) return text->empty() ? "-" : shorten(*text);
+    constexpr std::size_t most = 120;  // a name of a kilobyte would make each line of a table as long
+    if (const auto* text = std::get_if<std::string>(&value)) return text->empty() ? "-" : shorten(*text, most);
     if (const auto* count = std::get_if<std::uint64_t>(&value)) return format_count(*count);
     if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *number);
     if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
     return "-";
+}
+
+std::string shorten(std::string_view text, std::size_t most) {
+    std::string_view rest = text;
+    for (std::size_t i = 0; i < most && !rest.empty(); ++i) (void)take_character(rest);
+    return rest.empty() ? std::string(text) : std::string(text.substr(0, text.size() - rest.size())) + "…";
 }
 
 std::string markdown_text(std::string_view text) {

@@ -108,6 +108,9 @@ class Table {
     std::size_t left_out_ = 0;
 };
 
+/// The text, or its first `most` characters and "…".
+[[nodiscard]] std::string shorten(std::string_view text, std::size_t most);
+
 /// The text made safe for Markdown and for the HTML in it.
 [[nodiscard]] std::string markdown_text(std::string_view text);
 

@@ -43,7 +43,7 @@
 
   const tip = element("div", { id: "tip", hidden: "" });
   const titles = new WeakMap(); // taken out of the elements, so that the browser shows no tip of its own
-  const plots = new Map(); // by picture
+  const zooms = new Map(); // by picture
 
   function showTip(x, y, text) {
     tip.textContent = text;
@@ -60,38 +60,26 @@
   }
 
   function point(event) {
-    const plot = plots.get(event.target.closest?.("svg"))?.find((one) => one.placeOf(event));
-    const text = plot?.describe?.(plot.placeOf(event)) ?? titleOf(event.target);
+    const zoom = zooms.get(event.target.closest?.("svg"));
+    const place = zoom?.placeOf(event);
+    const text = (place && zoom.describe?.(place)) ?? titleOf(event.target);
     if (text) showTip(event.clientX, event.clientY, text);
     else tip.hidden = true;
   }
 
-  /** The area of a plot. Places in it are {x, y} from 0 to 1. `describe(place)` gives the text for it. */
-  class Plot {
-    constructor(group) {
-      this.group = group;
-      this.svg = group.ownerSVGElement;
+  const WHOLE = { x0: 0, x1: 1, y0: 0, y1: 1 };
+
+  /**
+   * A plot of which a part can be shown: `view`. Places in it are {x, y} from 0 to 1. draw() draws it, move(right, down)
+   * follows an arrow key, describe(place) gives the text for a place.
+   */
+  class Zoom {
+    constructor(group, leastWidth, leastHeight) {
+      Object.assign(this, { group, svg: group.ownerSVGElement, leastWidth, leastHeight, view: WHOLE });
       [this.left, this.top, this.right, this.bottom] = group.dataset.box.split(" ").map(Number);
       this.width = this.right - this.left;
       this.height = this.bottom - this.top;
-      plots.set(this.svg, [...(plots.get(this.svg) ?? []), this]);
-    }
-
-    /** null outside. */
-    placeOf(event) {
-      const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.svg.getScreenCTM().inverse());
-      const [x, y] = [(at.x - this.left) / this.width, (at.y - this.top) / this.height];
-      return x >= 0 && x < 1 && y >= 0 && y < 1 ? { x, y } : null;
-    }
-  }
-
-  const WHOLE = { x0: 0, x1: 1, y0: 0, y1: 1 };
-
-  /** A plot of which a part can be shown: `view`. draw() draws it, move(right, down) follows an arrow key. */
-  class Zoom extends Plot {
-    constructor(group, leastWidth, leastHeight) {
-      super(group);
-      Object.assign(this, { leastWidth, leastHeight, view: WHOLE });
+      zooms.set(this.svg, this);
       this.where = element("span", { class: "where" });
       this.said = element("p", { class: "said", "aria-live": "polite" });
       this.controls = element(
@@ -110,6 +98,13 @@
       this.svg.setAttribute("tabindex", "0");
       for (const name of ["pointerdown", "pointermove", "pointerup", "dblclick", "keydown"])
         this.svg.addEventListener(name, (event) => this[name](event));
+    }
+
+    /** null outside. */
+    placeOf(event) {
+      const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.svg.getScreenCTM().inverse());
+      const [x, y] = [(at.x - this.left) / this.width, (at.y - this.top) / this.height];
+      return x >= 0 && x < 1 && y >= 0 && y < 1 ? { x, y } : null;
     }
 
     /** Whole cells; `isOuter`: all that it touches. */
@@ -438,43 +433,7 @@
     }
   }
 
-  /** Phases over steps. */
-  class Band extends Plot {
-    constructor(group, band) {
-      super(group);
-      this.band = band;
-      this.guide = shape("path", { class: "guide" });
-      this.svg.addEventListener("pointerleave", () => this.guide.remove());
-    }
-
-    describe({ x }) {
-      const { steps } = data.bands;
-      const column = Math.floor(x * steps.first.length);
-      const { p10, p50, p90, max, rank } = this.band;
-      const middle = this.left + ((column + 0.5) / steps.first.length) * this.width;
-      this.group.append(fill(this.guide, { d: `M${middle} ${this.top}V${this.bottom}` }));
-      if (p50[column] === null) return `no row\n${stepsOf(steps, column)}`;
-      return [
-        `median rank ${time(p50[column])}`,
-        stepsOf(steps, column),
-        `10th to 90th percentile ${time(p10[column])} to ${time(p90[column])}`,
-        `slowest: rank ${number(rank[column])}, ${time(max[column])}`,
-      ].join("\n");
-    }
-  }
-
   // The page
-
-  function startTheme() {
-    const { dataset } = document.documentElement;
-    const other = { dark: "light", light: "dark" };
-    const toggle = button("", "Colours", () => {
-      dataset.theme = other[dataset.theme] ?? (matchMedia("(prefers-color-scheme:dark)").matches ? "dark" : "light");
-      toggle.textContent = other[dataset.theme];
-    });
-    document.body.append(fill(toggle, { id: "theme" }));
-    toggle.click();
-  }
 
   function hintAtScrolling() {
     for (const box of document.querySelectorAll(".scroll")) box.classList.toggle("more", box.scrollWidth > box.clientWidth + 2);
@@ -482,7 +441,6 @@
 
   async function start() {
     document.body.append(tip);
-    startTheme();
     hintAtScrolling();
     for (const name of ["resize", "toggle"]) addEventListener(name, hintAtScrolling, true);
     for (const name of ["pointermove", "pointerdown"]) addEventListener(name, point);
@@ -491,7 +449,6 @@
     if (first && byId("heat-plot")) await new Heat().choose(first.phase, first.measure);
     performance.mark("cep-heat");
     for (const group of document.querySelectorAll("[id^=spans-]")) new Timeline(group).label();
-    data?.bands.phases.forEach((band, i) => byId(`band-${i}`) && new Band(byId(`band-${i}`), band));
     performance.mark("cep-ready");
     document.documentElement.dataset.cep = "ready";
   }
