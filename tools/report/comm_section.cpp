@@ -44,15 +44,6 @@ std::string free_color_of(const CommModel& model, std::set<std::string>& taken) 
     return color_of(schema::Kind::comm, name, shift);
 }
 
-struct Range {
-    double low = INFINITY;
-    double high = 0;
-    void add(double value) {
-        low = std::min(low, value);
-        high = std::max(high, value);
-    }
-};
-
 void draw_model(Svg& svg, const CommModel& model, const std::string& color, const Axis& x, const Axis& y) {
     if (model.fit) {
         std::vector<Point> line;

@@ -56,6 +56,18 @@ template <typename Compare = std::less<>>
 /// The value that at least this share of the values does not exceed: one of them. Reorders them; NaN for none.
 [[nodiscard]] double nearest_quantile(std::vector<double>& values, double q);
 
+/// From the least to the largest of the values that are known.
+struct Range {
+    double low = INFINITY;
+    double high = -INFINITY;
+
+    void add(double value) {
+        if (!std::isfinite(value)) return;
+        low = std::min(low, value);
+        high = std::max(high, value);
+    }
+};
+
 /// Where the colours begin and end, on a logarithmic scale.
 struct Scale {
     double low = 0;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -269,12 +268,11 @@ class Builder {
 
     void add(std::size_t phase, Measure measure, const StepMatrix& values, double whole) {
         StepMatrix shown = reduce(values, heat_.rows, max_columns);
-        double most = -std::numeric_limits<double>::infinity();
+        Range known;
         for (std::size_t row = 0; row < shown.ranks(); ++row)
-            for (const float value : shown.of_rank(row))
-                if (std::isfinite(value)) most = std::max<double>(most, value);
-        if (std::isinf(most)) return;
-        const Scale scale = scale_of(measure, values, whole, most);
+            for (const float value : shown.of_rank(row)) known.add(value);
+        if (known.high < known.low) return;
+        const Scale scale = scale_of(measure, values, whole, known.high);
         heat_.layers.push_back(
             {phase, measure, scale, encode(shown, measure == Measure::excess ? scale.low / 10 : 0), row_means(values)});
         if (is_first(phase, measure)) heat_.first = std::move(shown);

@@ -15,17 +15,12 @@ namespace {
 constexpr double smallest_of_high = 1e-3;  // of the largest value: less is as good as zero
 
 Scale range_of(const StepMatrix& values, double least) {
-    double low = INFINITY;
-    double high = 0;
+    Range known;
     for (std::size_t row = 0; row < values.ranks(); ++row)
-        for (const float value : values.of_rank(row)) {
-            if (!std::isfinite(value)) continue;
-            low = std::min<double>(low, value);
-            high = std::max<double>(high, value);
-        }
-    if (!(high > 0)) return {1, 1};
-    low = std::max({low, smallest_of_high * high, least});
-    return {std::min(low, high), high};
+        for (const float value : values.of_rank(row)) known.add(value);
+    if (!(known.high > 0)) return {1, 1};
+    const double low = std::max({known.low, smallest_of_high * known.high, least});
+    return {std::min(low, known.high), known.high};
 }
 
 /// zlib's format (RFC 1950). Throws WriteError.

@@ -15,14 +15,10 @@ namespace {
 using tool::format_duration_ms;
 
 Axis axis_of(const std::vector<float>& values, double from, double to, bool has_zero) {
-    double low = INFINITY;
-    double high = -INFINITY;
-    for (const float value : values) {
-        if (std::isnan(value)) continue;
-        low = std::min<double>(low, value);
-        high = std::max<double>(high, value);
-    }
-    if (has_zero) low = 0;
+    Range known;
+    for (const float value : values) known.add(value);
+    const double low = has_zero ? 0 : known.low;
+    const double high = known.high;
     const double middle = (low + high) / 2;
     const double least = 0.1 * std::max(std::abs(middle), 1e-3);  // so that noise stays a cloud
     const double half = std::max((high - low) / 2 * 1.1, least);
