@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
-#include <stdio.h>
 
 #include "trainer.h"
 
@@ -45,35 +44,6 @@ TEST(values_that_json_lacks_are_refused) {
     CHECK_CONTAINS(cep_last_error(), "value");
     const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "counter"), 0);
-}
-
-TEST(bad_names_of_counters_and_marks_are_refused) {
-    static const char* const names[] = {NULL, "", "a\nb", "a\xc2\x9b", "\xff"};
-    cep_profiler* profiler = open_at_step(0);
-    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
-        CHECK_EQ(cep_counter(profiler, names[i], 1), CEP_EINVAL);
-        CHECK_EQ(cep_mark(profiler, names[i], NULL), CEP_EINVAL);
-    }
-    const rows all = rows_after_close(profiler);
-    CHECK_EQ(rows_count(&all, "counter") + rows_count(&all, "mark"), 0);
-}
-
-TEST(more_than_4096_counter_names_are_refused) {
-    cep_profiler* profiler = open_here();
-    char name[32];
-    int accepted = 0, code = CEP_OK;
-    // Flush now and then, so that the ring does not fill: this test is about the limit of names.
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
-    for (int i = 0; i < 5000 && code == CEP_OK; ++i) {
-        snprintf(name, sizeof name, "counter %d", i);
-        code = cep_counter(profiler, name, i);
-        accepted += code == CEP_OK;
-        if (i % 1000 == 0) CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
-    }
-    CHECK_EQ(code, CEP_ELIMIT);
-    CHECK_EQ(accepted, 4096);
-    CHECK_EQ(cep_counter(profiler, "counter 0", 1), CEP_OK);
-    close_now(profiler);
 }
 
 TEST(a_mark_is_written_with_its_step_and_meta) {

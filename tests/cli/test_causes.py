@@ -117,16 +117,18 @@ def test_a_healthy_job_has_no_cause_and_its_replay_takes_as_long(summarized, kin
     assert replay["observed_ms"] == pytest.approx(truth.step_ms, rel=0.01)
 
 
-all_shapes = pytest.mark.parametrize("shape", [
-    Shape("ddp"), Shape("accumulation", micro_batches=4), Shape("blocking"), Shape("fsdp"), Shape("tensor", dp=4, tp=4),
-    PIPELINE, Shape("pipeline", dp=4, pp=4, micro_batches=8, chunks=2, steps=10)],
-    ids=["ddp", "accumulation", "blocking", "fsdp", "tensor", "pipeline", "interleaved"])
-all_damages = pytest.mark.parametrize("damage", [Damage(), Damage(skew_ms=20), Damage(step_rows=False), Damage(lost=0.05)],
-                                      ids=["whole", "clocks apart", "no step row", "rows lost"])
+SHAPES = {"ddp": Shape("ddp"), "accumulation": Shape("accumulation", micro_batches=4), "blocking": Shape("blocking"),
+          "fsdp": Shape("fsdp"), "tensor": Shape("tensor", dp=4, tp=4), "pipeline": PIPELINE,
+          "interleaved": Shape("pipeline", dp=4, pp=4, micro_batches=8, chunks=2, steps=10)}
+DAMAGES = {"clocks apart": Damage(skew_ms=20), "no step row": Damage(step_rows=False), "rows lost": Damage(lost=0.05)}
+# All shapes, and some of them damaged; the engine's table has more of both.
+shapes_and_damages = pytest.mark.parametrize("shape, damage", [
+    *(pytest.param(shape, Damage(), id=name) for name, shape in SHAPES.items()),
+    *(pytest.param(SHAPES[name], damage, id=f"{name}, {what}") for name in ("ddp", "pipeline")
+      for what, damage in DAMAGES.items())])
 
 
-@all_shapes
-@all_damages
+@shapes_and_damages
 def test_what_a_slow_rank_costs(summarized, shape, damage):
     truth, verdict = summarized(shape, Fault("rank", 1.4, (3,)), damage)
     cause = verdict["causes"][0]
@@ -149,8 +151,7 @@ def test_a_rank_that_is_slow_in_few_steps_is_no_uneven_micro_batch(summarized, s
     assert verdict["job_slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
 
 
-@all_shapes
-@all_damages
+@shapes_and_damages
 def test_what_a_phase_costs_that_one_rank_has(summarized, shape, damage):
     truth, verdict = summarized(shape, Fault("alone", 20.0, (3,)), damage)
     assert [(one["rank"], one["phase"], one["pattern"]) for one in verdict["stragglers"]] == [

@@ -5,8 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from comm_jobs import FACTORS, SIZES, comm, planted
-from network import Network, transfer_ms
+from comm_jobs import FACTORS, SIZES, Network, comm, planted, transfer_ms
 
 
 def test_planted_latency_and_bandwidth_come_back(comm, job):

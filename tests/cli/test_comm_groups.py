@@ -8,9 +8,8 @@ import random
 
 import numpy as np
 import pytest
-from comm_jobs import SIZES, comm, grouped, planted
+from comm_jobs import SIZES, Network, comm, grouped, planted, transfer_ms
 from conftest import START_NS, run_row
-from network import Network, transfer_ms
 
 
 def test_groups_of_a_kind_that_differ_are_told_apart(comm, job, cep):

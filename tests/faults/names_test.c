@@ -61,6 +61,8 @@ TEST(names_that_are_not_text_are_refused_and_do_not_reach_the_file) {
     cep_profiler* profiler = start();
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) check_name_refused(profiler, names[i]);
     CHECK(cep_region_get(profiler, NULL, CEP_KIND_AUTO) == NULL);
+    CHECK_EQ(cep_counter(profiler, NULL, 1), CEP_EINVAL);
+    CHECK_EQ(cep_mark(profiler, NULL, NULL), CEP_EINVAL);
     record_numbers(profiler, 1, 10);
     close_now(profiler);
     CHECK_EQ(stats_of(profiler).recorded, 10);

@@ -3,11 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <new>
 #include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 

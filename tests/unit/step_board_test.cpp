@@ -3,10 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <limits>
-#include <thread>
-#include <vector>
 
 namespace {
 
@@ -61,38 +58,6 @@ TEST(StepBoard, StaysStoppedWhateverIsPublished) {
 
 TEST(StepBoard, LeavesRoomInItsCacheLineForSessionAndSerialOfItsProfiler) {
     EXPECT_LE(sizeof(StepBoard) + 2 * sizeof(void*), 64U);
-}
-
-// Even steps are recorded, and steps divisible by three are in the window.
-TEST(StepBoard, PairsEachStepWithItsOwnFlagsWhileThreadsPublish) {
-    constexpr int publishers = 10;  // more than there are slots
-    constexpr std::int64_t steps = 20000;
-    StepBoard board;
-    std::atomic<int> running{publishers};
-    std::vector<std::thread> threads;
-    threads.reserve(publishers);
-    for (int p = 0; p < publishers; ++p)
-        threads.emplace_back([&, p] {
-            for (std::int64_t i = 0; i < steps; ++i) {
-                const std::int64_t step = i * publishers + p;
-                board.publish(step, step % 2 == 0, step % 3 == 0);
-            }
-            running.fetch_sub(1);
-        });
-    std::uint32_t epoch = 0;
-    int mixed = 0;
-    int backwards = 0;
-    while (running.load() > 0) {
-        const StepBoard::View view = board.read();
-        if (view.step >= 0)
-            mixed += view.recording() != (view.step % 2 == 0) || view.in_window() != (view.step % 3 == 0);
-        backwards += view.epoch() < epoch;
-        epoch = view.epoch();
-    }
-    for (auto& thread : threads) thread.join();
-    EXPECT_EQ(mixed, 0);
-    EXPECT_EQ(backwards, 0);
-    EXPECT_EQ(board.read().epoch(), publishers * steps);
 }
 
 }  // namespace
