@@ -70,22 +70,6 @@ def test_signals_are_passed_on(run, name):
     assert process.returncode == 40 + number
 
 
-UNWRAPPED = """
-import torch
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-torch.optim.SGD.step = torch.optim.SGD.step.__wrapped__  # as torch.compile of PyTorch 2.1 and 2.2 does it
-for batch in torch.utils.data.DataLoader([torch.ones(4)] * 12, 2):
-    model(batch).sum().backward()
-    optimizer.step()
-"""
-
-
-def test_an_optimizer_whose_step_torch_compile_has_unwrapped(run, files, with_torch):
-    run.script(UNWRAPPED)
-    assert steps_of(files, "optimizer") == [1, 2, 3, 4, 5]
-
-
 # As srun and container runtimes: the processes have the environment, and not the launcher's folder of records.
 ELSEWHERE = "import os, subprocess, sys; os.environ['CEP_RUN_RECORDS'] = '/nowhere'; subprocess.run(sys.argv[1:], check=True)"
 

@@ -39,8 +39,7 @@ from ._errors import (
     OptionError,
 )
 from ._ffi import library_path, library_version
-from ._iterate import TimedIterable
-from ._region import Region
+from ._region import Region, TimedIterable
 from ._stats import Stats
 from ._streams import HOST
 

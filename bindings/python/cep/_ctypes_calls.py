@@ -11,8 +11,7 @@ from typing import Any, Callable, Optional
 from . import _ffi, _streams
 from ._attributes import Attributes, error_struct, span_struct, whole_number
 from ._errors import NOT_FAILURES
-from ._options import kind_number
-from ._sampling import Sampling
+from ._options import Sampling, kind_number
 from ._streams import HOST_ADDRESS, Stream, StreamSource
 
 

@@ -9,7 +9,7 @@ import json
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Optional, Union
+from typing import Any, Iterator, Mapping, NamedTuple, Optional, Union
 
 from . import _ffi
 from ._attributes import meta_text
@@ -178,6 +178,22 @@ def rank_file(options: _ffi.Options, rank: int) -> Path:
     """The path of the rank file of a profiler that was opened with these options."""
     directory = Path(os.fsdecode(options.directory) if options.directory else DIRECTORY_NAME)
     return directory.absolute() / f"cuda_events_rank_{rank}.jsonl"
+
+
+class Sampling(NamedTuple):
+    """The window, stride and flush cadence of one profiler: cep_step()'s rule again, so that a step that changes nothing needs no
+    call into libcep."""
+
+    first: int
+    last: int
+    every: int
+    flush_every: int
+
+    def records(self, step: int) -> bool:
+        return self.first <= step <= self.last and (step - self.first) % self.every == 0
+
+    def flushes(self, step: int) -> bool:
+        return step % self.flush_every == 0
 
 
 @contextmanager

@@ -17,11 +17,9 @@ from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, mil
 from ._early import EarlySpans
 from ._errors import EINVAL, ETIMEDOUT, error_for
 from ._handle import Handle, Removal, undo_all
-from ._iterate import TimedIterable
 from ._launcher import rank_and_size, rank_in_job, run_under_cep_run
-from ._options import Config, PathText, kind_number, one_directory, options_struct, rank_file
-from ._region import Region
-from ._sampling import Sampling
+from ._options import Config, PathText, Sampling, kind_number, one_directory, options_struct, rank_file
+from ._region import Region, TimedIterable
 from ._stats import Stats, read_stats
 from ._streams import Stream
 

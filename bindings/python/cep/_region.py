@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions: the named phases of a profiler, as context managers and decorators."""
+"""Regions: the named phases of a profiler, as context managers and decorators, and round the waits for a loader."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, AsyncGenerator, Awaitable, Callable, Generator, TypeVar, cast
+from typing import (
+    TYPE_CHECKING, Any, AsyncGenerator, Awaitable, Callable, Generator, Generic, Iterable, Iterator, Optional, TypeVar, cast,
+)  # fmt: skip
 
 from ._binding import RegionCalls, timed_function
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Item = TypeVar("Item")
 
 
 def _off_region(kind: Any, name: str) -> Region:
@@ -119,3 +122,39 @@ class Region(RegionCalls):
                     resume, argument = generator.athrow, error
 
         return timed
+
+
+class TimedIterable(Generic[Item]):
+    """What Profiler.iterate() returns. Can be iterated as often as the loader, and has a length if the loader has."""
+
+    def __init__(self, profiler: Any, region: Region, iterable: Iterable[Item], first_step: Optional[int]) -> None:
+        self._profiler = profiler
+        self._region = region
+        self._iterable = iterable
+        self._first_step = first_step
+
+    def __len__(self) -> int:
+        return len(self._iterable)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Item]:
+        region = self._region
+        step = self._first_step
+        end_step = None if step is None else self._end_step(step)
+        iterator = iter(self._iterable)
+        while True:
+            if step is not None and step != end_step:
+                self._profiler.step(step)
+                step += 1
+            with region:
+                try:
+                    item = next(iterator)
+                except StopIteration:
+                    return
+            yield item
+
+    def _end_step(self, first_step: int) -> Optional[int]:
+        """The step after the last item's, if the loader has a length. It never begins: its wait only finds the end."""
+        try:
+            return first_step + len(self)
+        except TypeError:
+            return None

@@ -9,8 +9,8 @@ import cep
 
 pytest.importorskip("torch")
 
-from cep.torch._phases import Phase  # noqa: E402  # after the check that there is torch
-from cep.torch._training_steps import TrainingSteps  # noqa: E402
+from cep.torch._hook_calls import Phase  # noqa: E402  # after the check that there is torch
+from cep.torch._training import TrainingSteps  # noqa: E402
 
 
 @pytest.fixture

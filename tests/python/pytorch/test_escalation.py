@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch._own_rows import OwnSpan  # noqa: E402
+from cep._own_rows import OwnSpan  # noqa: E402
 from training_jobs import steps_in_trace  # noqa: E402
 
 

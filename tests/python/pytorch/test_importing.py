@@ -37,7 +37,7 @@ sys.modules["torch"] = None
 try:
     import cep.torch
 except ImportError as error:
-    assert str(error).startswith("cep.torch needs PyTorch 2.1 or later"), error
+    assert str(error).startswith("cep.torch needs PyTorch 2.4 or later"), error
 else:
     raise AssertionError("no error")
 """

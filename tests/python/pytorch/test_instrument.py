@@ -14,7 +14,7 @@ from conftest import end_ns
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch._device import follow_device_of  # noqa: E402
+from cep.torch._instrument import follow_device_of  # noqa: E402
 from cep.torch._optimizer import _has_two_steps  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
@@ -332,17 +332,6 @@ def test_an_optimizers_own_hooks_are_used_where_it_has_them(files, profiler, tra
     profiler.close()
     assert optimizer.hooks == {}
     assert names(files) == ["optimizer", *PHASES, *PHASES]
-
-
-def test_hooks_that_torch_compile_has_taken_off_are_called_again(files, tmp_path, trainer, monkeypatch):
-    kind = type(trainer.optimizer)
-    with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
-        with cep.torch.instrument(profiler, trainer.model, trainer.optimizer):
-            monkeypatch.setattr(kind, "step", kind.step.__wrapped__)  # as PyTorch 2.1 and 2.2 do
-            for step in range(3):
-                profiler.step(step)
-                trainer.optimizer.step()
-    assert [row["step"] for row in files.spans("optimizer")] == [0, 2]
 
 
 FORMS = {

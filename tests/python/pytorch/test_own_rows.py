@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="no torch")
 
-from cep.torch._own_rows import OwnRows, OwnSpan  # noqa: E402
+from cep._own_rows import OwnRows, OwnSpan  # noqa: E402
 
 
 def line(name="forward", step=0, **more):

@@ -17,7 +17,6 @@ counters; and marks for evaluations and checkpoints.
 
 from __future__ import annotations
 
-from ._loggers import Logger
-from ._metrics import MetricsLogger, log_metrics
+from ._metrics import Logger, MetricsLogger, log_metrics
 
 __all__ = ["Logger", "MetricsLogger", "log_metrics"]

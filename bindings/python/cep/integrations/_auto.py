@@ -26,9 +26,8 @@ from .._patch import patch
 from .._run_records import tell
 from .._streams import HOST
 from ..torch._hook_calls import why_no_hooks
-from ..torch._optimizer import call_hooks_again
 from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, torch
-from ..torch._training_steps import TrainingSteps
+from ..torch._training import TrainingSteps
 from ._auto_models import ModelWatch, outermost_models
 from ._auto_patches import CopyTimer, is_exhausted, patch_loaders, watch_optimizer
 
@@ -71,7 +70,6 @@ class AutoTraining:
         self._is_lightnings = False  # its callback records
         self._models: list[ModelWatch] = []
         self._searched_levels = 0
-        self._watched: weakref.WeakSet[Any] = weakref.WeakSet()  # the optimizers that have been made
         self._optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
         self._parameters: set[int] = set()  # of all models that are watched, by id()
         self._removals: list[Removal] = []
@@ -258,9 +256,6 @@ class AutoTraining:
     def wants(self, iterator: Any) -> bool:
         """Call it before a wait for a DataLoader: whether fetch() is to make it."""
         loader, steps = iterator.__dict__.get("_cep_loader"), self.steps
-        if steps is None or not steps.is_under_way:
-            for optimizer in self._watched:
-                call_hooks_again(optimizer)
         if steps is None:
             self._last_loader = loader
             return False
@@ -478,7 +473,6 @@ def add_optimizer(optimizer: Optimizer) -> None:
     training = install()
     if training.is_off:
         return
-    training._watched.add(optimizer)
     watch_optimizer(optimizer, training)
 
 

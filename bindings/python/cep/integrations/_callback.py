@@ -9,7 +9,7 @@ from .. import Profiler
 from .._handle import Removal, undo_all
 from ..torch._capture import warn
 from ..torch._hook_calls import why_no_hooks
-from ..torch._training_steps import TrainingSteps
+from ..torch._training import TrainingSteps
 
 
 class TrainingCallback:

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, Iterator
 from .._handle import Removal
 from .._patch import is_patched, patch
 from .._streams import HOST
-from ..torch._training_steps import TrainingSteps
+from ..torch._training import TrainingSteps
 
 
 def attach_loaders(steps: TrainingSteps, loaders: Iterable[Any]) -> list[Removal]:

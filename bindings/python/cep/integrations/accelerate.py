@@ -27,7 +27,7 @@ from .._handle import Removable, Removal, undo_all
 from .._patch import patch
 from .._profiler import Profiler
 from ..torch._pytorch import torch
-from ..torch._training_steps import TrainingSteps
+from ..torch._training import TrainingSteps
 from ._loading import attach_loaders
 
 importlib.import_module("accelerate")  # raises now if it is missing

@@ -18,8 +18,8 @@ from .._streams import HOST
 from ..torch._backward import Backward, backward_of
 from ..torch._claims import claims_of
 from ..torch._ddp import time_reductions
-from ..torch._phases import Phase
-from ..torch._training_steps import TrainingSteps
+from ..torch._hook_calls import Phase
+from ..torch._training import TrainingSteps
 from ._callback import TrainingCallback
 
 

@@ -10,7 +10,7 @@
             loss.backward()
             optimizer.step()
 
-Needs PyTorch 2.1 or later; without it, importing this package is an ImportError that says so. What hooks models, optimizers
+Needs PyTorch 2.4 or later; without it, importing this package is an ImportError that says so. What hooks models, optimizers
 or collectives needs the package's extension module, too. ``import cep`` alone
 never imports PyTorch.
 
@@ -35,15 +35,14 @@ Only reading a stopwatch synchronises the device. Nothing here raises into the t
 
 from __future__ import annotations
 
+from .._own_rows import OwnSpan
 from ._collectives import InstrumentedCollectives, instrument_collectives
 from ._data import iterate, to_device
-from ._escalation import Escalation
+from ._escalation import Escalation, Rule, named_straggler, slower_than_median
 from ._gather import Gather, gather
 from ._hooks import hook_failures
 from ._instrument import Instrumentation, instrument, instrument_optimizers
 from ._memory import record_memory, snapshot_on_oom
-from ._own_rows import OwnSpan
-from ._rules import Rule, named_straggler, slower_than_median
 from ._summary import PhaseSummary, Summary
 from ._trace import TraceProfiler, build_profiler
 from ._training import TracedTraining, trace_training

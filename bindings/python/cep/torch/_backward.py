@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backward phase: from the first gradient of a model's outputs to the end of the autograd engine's run."""
+"""The backward phase: from the first gradient of a model's outputs to the end of the autograd engine's run; and what an output's
+graph tells."""
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from itertools import islice
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Optional
 
 from .._profiler import Profiler
-from ._hook_calls import BackwardCalls, connect_torch
+from ._hook_calls import BackwardCalls, NotFinished, Phase, connect_torch
 from ._hooks import inert_hook, note_failure
-from ._phases import NotFinished, Phase
 from ._pytorch import Tensor, torch
 from ._waits import Unmeasured, waits
 
@@ -42,6 +43,28 @@ def tensors_in(output: object, depth: int = _DEPTH_LIMIT) -> Iterator[Tensor]:
         return
     for member in members:
         yield from tensors_in(member, depth - 1)
+
+
+_PRODUCTS = ("Addmm", "Mm", "Bmm", "Baddbmm", "Linear", "Convolution", "ScaledDotProduct")  # the names of nodes begin so
+_MOST_NODES = 512
+
+
+def matmul_dtype(output: object) -> Optional[str]:
+    """The most usual type of the matrix products that a forward ended with, such as "bfloat16": autograd's graph has
+    the type of each node's result, and no saved tensor is looked at. None where no product is found, as in a compiled
+    model."""
+    found: Counter[str] = Counter()
+    waiting: deque[Any] = deque(tensor.grad_fn for tensor in tensors_in(output) if tensor.grad_fn is not None)
+    seen = set(waiting)
+    while waiting and len(seen) < _MOST_NODES:
+        node = waiting.popleft()
+        if node.name().startswith(_PRODUCTS):
+            found[str(node._input_metadata[0].dtype).removeprefix("torch.")] += 1
+        for before, _ in node.next_functions:
+            if before is not None and before not in seen:
+                seen.add(before)
+                waiting.append(before)
+    return found.most_common(1)[0][0] if found else None
 
 
 connect_torch(note_failure, NotFinished, Unmeasured, waits.keep, torch.Tensor, _listed)

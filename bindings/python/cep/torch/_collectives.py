@@ -13,7 +13,6 @@ from .._profiler import Profiler
 from .._region import Region
 from .._streams import HOST
 from ._capture import warn
-from . import _future_callbacks  # noqa: F401  # the interpreter's exit waits for those of asynchronous spans
 from ._comm_span import Description, SideStreams, begin_async
 from ._groups import Group, Groups, resolve_group
 from ._hook_calls import AsyncSpan, end_done_spans, need_hooks

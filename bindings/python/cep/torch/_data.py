@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Optional, TypeVar, Union, cast
 
-from .._iterate import TimedIterable
 from .._profiler import Profiler
+from .._region import TimedIterable
 from ._pytorch import Device, tensor_bytes, torch
 
 Item = TypeVar("Item")

@@ -13,9 +13,9 @@ import weakref
 from typing import Callable, Iterable, Optional, Sequence
 
 from .._handle import Handle
+from .._own_rows import OwnRows, OwnSpan
 from .._profiler import Profiler
 from ._groups import resolve_group
-from ._own_rows import OwnRows, OwnSpan
 from ._pytorch import ProcessGroup, Tensor, dist, distributed_is_initialized, torch
 from ._steps import step_listeners
 from ._summary import DEFAULT_PHASES, Measurement, Summary, summarize

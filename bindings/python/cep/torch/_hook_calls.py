@@ -107,3 +107,16 @@ else:
 
     def expected_callbacks() -> tuple[bool, int]:
         return False, 0
+
+
+class NotFinished(Exception):
+    """The ``error`` of a row whose phase began and has no end that was seen, because the code in it raised."""
+
+
+class Phase(OpenSpans):
+    """The open spans of one region that hooks begin and end, at most one for each key (a thread, or None for the process)."""
+
+    __slots__ = ()
+
+    def __init__(self, region: Region) -> None:
+        super().__init__(region, NotFinished)

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 from ._pytorch import torch
 
-is_compiling: Callable[[], bool] = getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", lambda: False)
+is_compiling: Callable[[], bool] = torch.compiler.is_dynamo_compiling
 _failures = 0
 
 

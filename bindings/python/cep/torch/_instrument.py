@@ -11,24 +11,38 @@ from .._argument_order import profiler_first
 from .._handle import Removable
 from .._profiler import Profiler
 from .._settings import note_training
-from ._backward import Backward, backward_of, graph_task
+from .._streams import current_stream_source_on, exchange_device
+from ._backward import Backward, backward_of, graph_task, matmul_dtype
 from ._capture import warn
 from ._claims import claims_of
 from ._collectives import instrument_collectives
 from ._ddp import time_reductions
-from ._device import follow_device_of
-from ._hook_calls import ForwardCalls, need_hooks
-from ._matmul_dtype import matmul_dtype
+from ._hook_calls import ForwardCalls, Phase, need_hooks
 from ._memory import PhasePeaks, record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
-from ._phases import Phase
-from ._pytorch import (
-    Module,
-    Optimizer,
-    distributed_is_initialized,
-    torch,
-)
+from ._pytorch import Module, Optimizer, distributed_is_initialized, torch
 from ._steps import step_listeners
+
+
+def follow_device_of(model: Module, profiler: Profiler) -> None:
+    """Has the profiler's spans be on the GPU of the first model, also where that is not the current one, as in a process
+    that says ``model.to("cuda:1")`` and never torch.cuda.set_device(1). They would be on an idle stream of another GPU.
+    """
+    parameter = next(model.parameters(), None)
+    if parameter is None or not parameter.is_cuda:
+        return
+    device = int(parameter.device.index)
+    if profiler._device is None:
+        profiler._device = device
+        if device != torch.cuda.current_device():
+            profiler._set_stream_source(current_stream_source_on(device))
+            profiler._set_device(exchange_device, device)
+    elif device != profiler._device:
+        warn(
+            f"a model is on GPU {device}, and the first model of this profiler is on GPU {profiler._device}: "
+            f"all spans are timed on GPU {profiler._device}"
+        )
+
 
 class _Forward(ForwardCalls):
     """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""

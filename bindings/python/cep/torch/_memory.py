@@ -119,7 +119,7 @@ def snapshot_on_oom(
             microseconds for each allocation. 0: the snapshot has what is allocated, and not by whom.
 
     Returns:
-        The path that the snapshot gets; None where nothing is changed: without CUDA, or with PyTorch before 2.1.
+        The path that the snapshot gets; None where nothing is changed: without CUDA.
     """
     if profiler is not None and (not profiler.enabled or profiler.path is None):
         return None
@@ -129,14 +129,13 @@ def snapshot_on_oom(
             raise TypeError("snapshot_on_oom() needs a directory or a profiler")
         directory = profiler.path.parent
     folder = Path(os.fspath(directory)).absolute()
-    observe = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
-    if observe is None or not torch.cuda.is_available():
+    if not torch.cuda.is_available():
         return None
     path = folder / f"cuda_memory_rank_{rank}.pickle"
     if history > 0:
         torch.cuda.memory._record_memory_history(max_entries=history)
     torch.cuda.init()
-    observe(_SnapshotWriter(path, profiler))
+    torch._C._cuda_attach_out_of_memory_observer(_SnapshotWriter(path, profiler))
     return path
 
 

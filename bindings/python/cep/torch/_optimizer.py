@@ -10,8 +10,8 @@ from threading import get_ident
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._profiler import Profiler
+from ._hook_calls import NotFinished, Phase
 from ._hooks import Hook, is_compiling, note_failure
-from ._phases import NotFinished, Phase
 from ._pytorch import Optimizer, torch
 
 _RemovableHandle: Any = torch.utils.hooks.RemovableHandle
@@ -53,14 +53,6 @@ def _is_nested_step(optimizer: Optimizer) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def call_hooks_again(optimizer: Optimizer) -> None:
-    """Has step() call the optimizer's hooks where it does no more: torch.compile of PyTorch 2.1 and 2.2 takes off what
-    Optimizer.__init__() has put around the step() of each class."""
-    given: Any = optimizer
-    if hasattr(given, "_patch_step_function") and not getattr(type(given).step, "hooked", False):
-        given._patch_step_function()
 
 
 class _StepHook(Hook):
@@ -155,8 +147,6 @@ class OptimizerTimer:
         else:
             begin, end = self._hooks
             self._handles = [optimizer.register_step_pre_hook(begin), optimizer.register_step_post_hook(end)]
-        if on:
-            call_hooks_again(optimizer)
 
     def with_timed_closure(self, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:
         """step()'s arguments, after the optimizer itself, with the closure wrapped, and whether there is one."""

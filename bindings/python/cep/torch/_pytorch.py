@@ -2,7 +2,7 @@
 """PyTorch for cep.torch and cep.integrations, and small helpers.
 
 The code of this package uses it as an untyped module, because its type hints differ between versions, and this package
-works with 2.1 and later. What callers pass and get has PyTorch's own types.
+works with 2.4 and later. What callers pass and get has PyTorch's own types.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 try:
     torch: Any = importlib.import_module("torch")
-    importlib.import_module("torch.compiler")  # it came with 2.1
+    importlib.import_module("torch.compiler")
+    if not hasattr(torch.library, "custom_op"):  # it came with 2.4
+        raise ImportError(f"this is PyTorch {torch.__version__}")
 except ImportError as error:
-    raise ImportError(f"cep.torch needs PyTorch 2.1 or later, which cannot be imported: {error}") from error
+    raise ImportError(f"cep.torch needs PyTorch 2.4 or later, which cannot be imported: {error}") from error
 
 dist: Any = importlib.import_module("torch.distributed")
 

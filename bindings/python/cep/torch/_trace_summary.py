@@ -41,7 +41,7 @@ def print_profiler_summary(
 
 
 def _operators(averages: Any) -> str:
-    device_us = sum(_device_us(event) for event in averages)
+    device_us = float(sum(event.self_device_time_total or 0 for event in averages))
     flops = sum(event.flops or 0 for event in averages)
     sort_by, clock = ("self_cuda_time_total", "GPU") if device_us > 0 else ("self_cpu_time_total", "CPU")
     parts = [f"Operators by their own {clock} time:", averages.table(sort_by=sort_by, row_limit=_LONGEST)]
@@ -53,8 +53,3 @@ def _operators(averages: Any) -> str:
 
 def _rate(flops: float, device_us: float) -> str:
     return f", {flops / device_us / 1e6:.4g} TFLOP/s while kernels ran" if device_us > 0 else ""
-
-
-def _device_us(event: Any) -> float:
-    """An event's own time on the GPU; PyTorch 2.3 and earlier name it after CUDA."""
-    return float(getattr(event, "self_device_time_total", None) or getattr(event, "self_cuda_time_total", 0) or 0)
