@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/units.hpp"
-#include "report/bars.hpp"
 #include "report/sections.hpp"
+#include "report/svg.hpp"
 #include "show/document.hpp"
 #include "show/fields.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SVG: pictures as text. Colours are classes of the page's style sheet, so that a picture follows its theme.
+// SVG, and HTML with bars of it: pictures as text. Colours are classes of the page's style sheet, so that a picture
+// follows its theme.
 #pragma once
 
 #include <array>
@@ -100,5 +101,31 @@ void draw_values_at_left(Svg& svg, const Plot& plot, const Axis& y, std::size_t 
 void draw_values_below(Svg& svg, const Plot& plot, const Axis& x, std::size_t about, double labels_y, Label label);
 /// The numbers of columns of equal width at the height `y`, as many as there is room for.
 void draw_column_numbers(Svg& svg, const Plot& plot, double y, const std::vector<std::int64_t>& numbers);
+
+/// Bars: lengths beside each other, as HTML that is as wide as the page.
+struct BarSegment {
+    std::string style;  // its class
+    double from = 0;
+    double to = 0;
+    std::string tip;
+    std::string text{};  // on it, if there is room
+};
+
+struct Bar {
+    std::string label;
+    std::string note;  // below the label
+    std::vector<BarSegment> segments;
+    std::string value;  // behind the bar
+};
+
+/// `most`: the length of the whole width. `description` stands for the picture where it cannot be seen.
+[[nodiscard]] std::string bars_html(const std::vector<Bar>& bars, double most, const std::string& description);
+
+struct KeyEntry {
+    std::string style;
+    std::string name;
+};
+/// What colours mean.
+[[nodiscard]] std::string key_html(const std::vector<KeyEntry>& entries);
 
 }  // namespace cep::report

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "base/units.hpp"
-#include "report/bars.hpp"
 #include "report/sections.hpp"
 #include "report/svg.hpp"
 #include "verdict/causes.hpp"
