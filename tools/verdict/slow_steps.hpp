@@ -15,7 +15,7 @@ namespace cep::tool {
 
 /// What all ranks of a search have in common.
 struct SearchScale {
-    double floor_ms = 0;      // below it, nothing is spoken of
+    double floor_ms = 0;      // below it, nothing is reported
     double tests = 1;         // ranks times phases that are looked at
     double threshold_ms = 0;  // a single step above it is not a usual one
 };

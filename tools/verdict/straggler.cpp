@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -37,7 +38,9 @@ std::vector<Straggler> search_steps(const Search& search, const Deviation& devia
     for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
         auto straggler = find_slow_steps(deviation, peer, exceedances, scale);
         if (!straggler) continue;
+        straggler->role = search.role;
         straggler->place = deviation.ranks()[peer];
+        straggler->places = {straggler->place};
         straggler->phase = search.phase->name;
         straggler->phase_kind = search.phase->kind;
         found.push_back(std::move(*straggler));
@@ -99,13 +102,14 @@ SearchScale scale_for(const JobTable& table, double relative_floor) {
     return scale;
 }
 
-/// Ranks of one role that fall into two populations.
-struct SlowGroup {
-    const PeerGroup* role = nullptr;
-    std::vector<std::size_t> slow;  // places in the table
-    std::vector<std::size_t> fast;
-    Straggler typical;  // what most of the slow ones have in common
-};
+void name_ranks(Straggler& one, const JobTable& table) {
+    for (const std::size_t place : one.places) {
+        one.ranks.push_back(table.ranks[place].rank);
+        one.hosts.push_back(table.ranks[place].host);
+    }
+    one.typical_rank = table.ranks[one.place].rank;
+    one.typical_host = table.ranks[one.place].host;
+}
 
 class Finder {
   public:
@@ -115,11 +119,9 @@ class Finder {
         is_pipeline_ = roles.size() > 1;
         search(roles, threads);
         for (const PeerGroup& role : roles) drop_exchanged(role);
-        one_for_each_rank();
-        one_for_each_split();
+        one_for_the_same_ranks();
         if (!table_.has_comm) drop_what_waits();
-        for (Straggler& one : found_) add_straggler(one);
-        for (SlowGroup& group : groups_) add_group(group);
+        for (Straggler& one : found_) finish(one);
         return std::move(result_);
     }
 
@@ -130,7 +132,6 @@ class Finder {
         if (table_.has_comm) uncovered.duration_ms = uncovered.own_ms = table_.uncovered_ms;
         std::vector<Search> searches;
         for (const PeerGroup& role : roles) {
-            for (const std::size_t rank : role.ranks) peers_[rank] = &role;
             if (role.ranks.size() < 2) continue;
             for (const LocalPhase& phase : table_.local) searches.push_back({&role, &phase});
             if (uncovered.own_ms.ranks() > 0) searches.push_back({&role, &uncovered});
@@ -145,35 +146,33 @@ class Finder {
         for (Search& one : searches) {
             result_.waits_inside |= one.contains_waiting;
             const std::size_t ranks = one.role->ranks.size();
-            if (2 * one.found.size() > ranks || ranks == 2) {
-                split(one);
-            } else {
-                for (Straggler& straggler : one.found) found_.push_back(std::move(straggler));
-            }
+            if (2 * one.found.size() > ranks || ranks == 2) split(one);
+            std::move(one.found.begin(), one.found.end(), std::back_inserter(found_));
         }
     }
 
-    void split(Search& search) {
-        if (search.found.empty() || search.found.size() == search.role->ranks.size()) return;
-        SlowGroup& group = groups_.emplace_back();
-        group.role = search.role;
-        for (const Straggler& one : search.found) group.slow.push_back(one.place);
-        std::sort(group.slow.begin(), group.slow.end());
-        std::set_difference(search.role->ranks.begin(), search.role->ranks.end(), group.slow.begin(), group.slow.end(),
-                            std::back_inserter(group.fast));
-        std::sort(search.found.begin(), search.found.end(),
+    // Where more than half are slow, or one of two, nobody knows which half is usual: they are one group.
+    static void split(Search& search) {
+        std::vector<Straggler>& found = search.found;
+        if (found.size() == search.role->ranks.size()) found.clear();
+        if (found.empty()) return;
+        std::vector<std::size_t> places;
+        for (const Straggler& one : found) places.push_back(one.place);
+        std::sort(places.begin(), places.end());
+        std::sort(found.begin(), found.end(),
                   [](const Straggler& a, const Straggler& b) { return weight_of(a) < weight_of(b); });
-        group.typical = std::move(search.found[search.found.size() / 2]);
-        group.typical.usual_ms = search.usual_ms;
+        Straggler typical = std::move(found[found.size() / 2]);
+        typical.kind = FindingKind::group;
+        typical.places = std::move(places);
+        typical.usual_ms = search.usual_ms;
+        found.clear();
+        found.push_back(std::move(typical));
     }
 
     // What a rank does in place of another phase, which others do, is no more work than theirs.
     void drop_exchanged(const PeerGroup& role) {
-        const auto is_of_role = [&](const Straggler& one) { return one.is_of_some && peers_[one.place] == &role; };
-        const auto is_group = [&](const SlowGroup& group) { return group.role == &role && group.typical.is_of_some; };
-        if (std::none_of(found_.begin(), found_.end(), is_of_role) &&
-            std::none_of(groups_.begin(), groups_.end(), is_group))
-            return;
+        const auto is_of_role = [&](const Straggler& one) { return one.is_of_some && one.role == &role; };
+        if (std::none_of(found_.begin(), found_.end(), is_of_role)) return;
         const StepMatrix work_ms = work_of_some(role);
         constexpr double low_quantile = 0.25;
         const std::vector<double> usual_ms = quantiles_over_ranks(work_ms, low_quantile);
@@ -186,7 +185,6 @@ class Finder {
             return median_of(std::move(excess_ms)) < one.excess_ms / 2;
         };
         std::erase_if(found_, [&](const Straggler& one) { return is_of_role(one) && is_exchanged(one); });
-        std::erase_if(groups_, [&](const SlowGroup& group) { return is_group(group) && is_exchanged(group.typical); });
     }
 
     /// By peer and step: milliseconds in phases that some ranks of the role do not do.
@@ -201,41 +199,20 @@ class Finder {
         return work_ms;
     }
 
-    static void add_phase(const Straggler& other, Straggler& one) {
-        one.also.push_back(other.phase);
-        one.all_excess_ms += other.all_excess_ms * other.step_fraction / one.step_fraction;
-    }
-
     // A slow GPU is slow in all that it computes: the phase that costs most stands for all.
-    void one_for_each_rank() {
-        std::map<std::size_t, std::vector<Straggler>> by_rank;
-        for (Straggler& straggler : found_) by_rank[straggler.place].push_back(std::move(straggler));
+    void one_for_the_same_ranks() {
+        std::map<std::vector<std::size_t>, std::vector<Straggler>> by_ranks;
+        for (Straggler& one : found_) by_ranks[one.places].push_back(std::move(one));
         found_.clear();
-        for (auto& [rank, phases] : by_rank) {
+        for (auto& [places, phases] : by_ranks) {
             std::stable_sort(phases.begin(), phases.end(),
                              [](const Straggler& a, const Straggler& b) { return weight_of(a) > weight_of(b); });
-            for (std::size_t i = 1; i < phases.size(); ++i) add_phase(phases[i], phases.front());
-            found_.push_back(std::move(phases.front()));
-        }
-    }
-
-    // The same ranks, slow in several phases, are one group.
-    void one_for_each_split() {
-        std::stable_sort(groups_.begin(), groups_.end(), [](const SlowGroup& a, const SlowGroup& b) {
-            return weight_of(a.typical) > weight_of(b.typical);
-        });
-        std::vector<SlowGroup> kept;
-        for (SlowGroup& group : groups_) {
-            const auto same = std::find_if(kept.begin(), kept.end(), [&](const SlowGroup& one) {
-                return one.role == group.role && one.fast == group.fast;
-            });
-            if (same == kept.end()) {
-                kept.push_back(std::move(group));
-            } else {
-                add_phase(group.typical, same->typical);
+            Straggler& worst = found_.emplace_back(std::move(phases.front()));
+            for (std::size_t i = 1; i < phases.size(); ++i) {
+                worst.also.push_back(phases[i].phase);
+                worst.all_excess_ms += phases[i].all_excess_ms * phases[i].step_fraction / worst.step_fraction;
             }
         }
-        groups_ = std::move(kept);
     }
 
     [[nodiscard]] std::size_t order_of(const std::string& phase) const {
@@ -247,58 +224,58 @@ class Finder {
     // Where collectives are not timed, ranks wait for a slow one in a later phase, which is longer on them; and a rank
     // that has less to do in one phase waits in a later one.
     void drop_what_waits() {
+        const auto is_group = [](const Straggler& one) { return one.kind == FindingKind::group; };
+        const auto groups = std::stable_partition(found_.begin(), found_.end(), std::not_fn(is_group));
         std::vector<std::size_t> slow;
-        for (const Straggler& straggler : found_) slow.push_back(straggler.place);
-        std::erase_if(groups_, [&](const SlowGroup& group) {
-            return std::any_of(found_.begin(), found_.end(), [&](const Straggler& one) {
-                return order_of(one.phase) < order_of(group.typical.phase) && group.fast.size() <= slow.size() &&
-                       std::includes(slow.begin(), slow.end(), group.fast.begin(), group.fast.end());
-            });
-        });
-        std::erase_if(found_, [&](const Straggler& one) {
-            return std::any_of(groups_.begin(), groups_.end(), [&](const SlowGroup& group) {
-                return order_of(group.typical.phase) < order_of(one.phase) &&
-                       std::binary_search(group.fast.begin(), group.fast.end(), one.place);
-            });
-        });
+        for (auto one = found_.begin(); one != groups; ++one) slow.push_back(one->place);
+        const auto is_earlier = [this](const Straggler& one, const Straggler& other) {
+            return order_of(one.phase) < order_of(other.phase);
+        };
+        found_.erase(std::remove_if(groups, found_.end(),
+                                    [&](const Straggler& group) {
+                                        const std::vector<std::size_t> fast = others_than(group);
+                                        return std::includes(slow.begin(), slow.end(), fast.begin(), fast.end()) &&
+                                               std::any_of(found_.begin(), groups, [&](const Straggler& one) {
+                                                   return is_earlier(one, group);
+                                               });
+                                    }),
+                     found_.end());
     }
 
-    void add_straggler(Straggler& one) {
-        one.ranks = {table_.ranks[one.place].rank};
-        one.hosts = {table_.ranks[one.place].host};
-        finish(one, {one.place}, *peers_[one.place]);
+    /// The other ranks of the role.
+    static std::vector<std::size_t> others_than(const Straggler& one) {
+        std::vector<std::size_t> others;
+        std::set_difference(one.role->ranks.begin(), one.role->ranks.end(), one.places.begin(), one.places.end(),
+                            std::back_inserter(others));
+        return others;
     }
 
-    void add_group(SlowGroup& group) {
-        Straggler& one = group.typical;
-        one.kind = FindingKind::group;
-        std::set<std::string> slow_hosts;
-        std::set<std::string> fast_hosts;
-        for (const std::size_t place : group.slow) {
-            one.ranks.push_back(table_.ranks[place].rank);
-            slow_hosts.insert(table_.ranks[place].host);
-        }
-        for (const std::size_t place : group.fast) {
-            one.fast_ranks.push_back(table_.ranks[place].rank);
-            fast_hosts.insert(table_.ranks[place].host);
-        }
-        one.stage = group.role->pp;
-        one.tp = group.role->tp;
-        std::set_difference(slow_hosts.begin(), slow_hosts.end(), fast_hosts.begin(), fast_hosts.end(),
-                            std::back_inserter(one.hosts));
-        std::set_difference(fast_hosts.begin(), fast_hosts.end(), slow_hosts.begin(), slow_hosts.end(),
-                            std::back_inserter(one.fast_hosts));
-        finish(one, group.slow, *group.role);
+    [[nodiscard]] std::vector<std::string> hosts_of(const std::vector<std::size_t>& places) const {
+        std::set<std::string> hosts;
+        for (const std::size_t place : places) hosts.insert(table_.ranks[place].host);
+        return {hosts.begin(), hosts.end()};
     }
 
-    void finish(Straggler& one, const std::vector<std::size_t>& places, const PeerGroup& role) {
-        one.typical_rank = table_.ranks[one.place].rank;
-        one.typical_host = table_.ranks[one.place].host;
+    void name_group(Straggler& one, const std::vector<std::size_t>& others) const {
+        for (const std::size_t place : others) one.fast_ranks.push_back(table_.ranks[place].rank);
+        one.stage = one.role->pp;
+        one.tp = one.role->tp;
+        const std::vector<std::string> slow = hosts_of(one.places);
+        const std::vector<std::string> fast = hosts_of(others);
+        one.hosts.clear();
+        std::set_difference(slow.begin(), slow.end(), fast.begin(), fast.end(), std::back_inserter(one.hosts));
+        std::set_difference(fast.begin(), fast.end(), slow.begin(), slow.end(), std::back_inserter(one.fast_hosts));
+    }
+
+    void finish(Straggler& one) {
+        const std::vector<std::size_t> others = others_than(one);
+        name_ranks(one, table_);
+        if (one.kind == FindingKind::group) name_group(one, others);
         one.first_step = table_.steps[one.steps.first];
         one.last_step = table_.steps[one.steps.last];
         find_every_steps(one);
         if (table_.has_comm) {
-            bound_cost(one, places, role);
+            bound_cost(one, others);
         } else {
             one.is_costly = weight_of(one) > StragglerRules::least_cost * typical_ms(table_.median_step_ms);
         }
@@ -337,12 +314,9 @@ class Finder {
     }
 
     // The job loses at most what these exceed the others by, and what each of the others waits.
-    void bound_cost(Straggler& one, const std::vector<std::size_t>& places, const PeerGroup& role) const {
-        std::vector<std::size_t> others;
-        std::set_difference(role.ranks.begin(), role.ranks.end(), places.begin(), places.end(),
-                            std::back_inserter(others));
+    void bound_cost(Straggler& one, const std::vector<std::size_t>& others) const {
         const std::vector<double> others_ms = quantiles_over_ranks(table_.wait_ms, others, 0.5);
-        const std::vector<double> own_ms = quantiles_over_ranks(table_.wait_ms, places, 0.5);
+        const std::vector<double> own_ms = quantiles_over_ranks(table_.wait_ms, one.places, 0.5);
         std::vector<double> waits_ms = waits_of(one, [&](std::size_t step) { return others_ms[step]; });
         const double longer_ms =
             mean_of(waits_of(one, [&](std::size_t step) { return others_ms[step] - own_ms[step]; }));
@@ -374,8 +348,6 @@ class Finder {
     const double all_ms_;  // of all steps
     bool is_pipeline_ = false;
     std::vector<Straggler> found_;
-    std::vector<SlowGroup> groups_;
-    std::vector<const PeerGroup*> peers_ = std::vector<const PeerGroup*>(table_.ranks.size());
     Stragglers result_;
 };
 
@@ -403,8 +375,7 @@ std::vector<Finding> find_late(const JobTable& table, const std::vector<PeerGrou
         search_phase(search, scale);
         for (Straggler& one : search.found) {
             one.kind = FindingKind::late;
-            one.ranks = {table.ranks[one.place].rank};
-            one.hosts = {table.ranks[one.place].host};
+            name_ranks(one, table);
             late.push_back(std::move(one));
         }
     }

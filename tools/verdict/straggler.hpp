@@ -15,7 +15,7 @@
 
 namespace cep::tool {
 
-/// What a deviation must exceed to be spoken of.
+/// Thresholds for reporting a deviation.
 struct StragglerRules {
     static constexpr double relative_floor = 0.02;     // of a typical step
     static constexpr double absolute_floor_ms = 0.05;  // below it, clocks and schedulers speak
@@ -37,8 +37,10 @@ struct StragglerRules {
 
 /// A finding while ranks and steps are those of the table.
 struct Straggler : Finding {
-    std::size_t place = 0;  // of the rank
-    Segment steps;          // from the first slow one to the last
+    const PeerGroup* role = nullptr;
+    std::vector<std::size_t> places{};  // of the ranks
+    std::size_t place = 0;              // of the typical one
+    Segment steps{};                    // from the first slow one to the last
 };
 
 struct Stragglers {
