@@ -34,10 +34,7 @@ double gain_of(const Finding& cause) {
 /// Jitter and the network have no one to name.
 bool is_worth_headline(const Finding& cause, const Verdict& verdict) {
     if (cause.kind == FindingKind::jitter || cause.kind == FindingKind::communication) return false;
-    // What the job would gain if it were even says nothing of what all ranks wait for together.
     const Replay& replay = verdict.replay;
-    const bool is_rare = cause.kind == FindingKind::special || cause.kind == FindingKind::pauses;
-    if (!is_rare && replay.slowdown < least_slowdown) return false;
     return gain_of(cause) >= least_slowdown + (replay.holds() ? 0 : errors_of_doubt * std::abs(replay.error));
 }
 

@@ -38,20 +38,6 @@ bool waits_more_than_work_explains(const JudgedJob& judged) {
     return typical_ms(table.wait_ms) > unexplained * typical_ms(explained_ms);
 }
 
-// If a phase of the late rank is longer, that is what they wait for. If the replay holds, it says what that costs.
-bool blame(const Finding& late, Verdict& verdict) {
-    const auto slow = std::find_if(verdict.findings.begin(), verdict.findings.end(), [&late](const Finding& one) {
-        return is_of_slow_ranks(one) && one.ranks == late.ranks;
-    });
-    if (slow == verdict.findings.end()) return false;
-    if (verdict.replay.holds()) return true;
-    slow->is_costly = true;
-    slow->cost_share.reset();
-    verdict.job_slowdown.reset();
-    verdict.gpu_hours_lost.reset();
-    return true;
-}
-
 void doubt_of_late(std::vector<Finding> late, const std::string& waiting, Verdict& verdict) {
     if (const std::vector<std::int64_t> together = late_together(late); together.size() > 1)
         return verdict.abstain(
@@ -60,7 +46,6 @@ void doubt_of_late(std::vector<Finding> late, const std::string& waiting, Verdic
                         waiting, format_ranges(together, 4)),
             "compare the links between these ranks with those of others, and time what they do "
             "before their collectives");
-    if (blame(late.front(), verdict)) return;
     const std::int64_t rank = late.front().ranks.front();
     verdict.findings.push_back(std::move(late.front()));
     verdict.abstain(
