@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -224,22 +223,17 @@ class Finder {
     // Where collectives are not timed, ranks wait for a slow one in a later phase, which is longer on them; and a rank
     // that has less to do in one phase waits in a later one.
     void drop_what_waits() {
-        const auto is_group = [](const Straggler& one) { return one.kind == FindingKind::group; };
-        const auto groups = std::stable_partition(found_.begin(), found_.end(), std::not_fn(is_group));
-        std::vector<std::size_t> slow;
-        for (auto one = found_.begin(); one != groups; ++one) slow.push_back(one->place);
-        const auto is_earlier = [this](const Straggler& one, const Straggler& other) {
-            return order_of(one.phase) < order_of(other.phase);
+        const auto waits_for = [this](const Straggler& one, const Straggler& other) {
+            const bool any_group = one.kind == FindingKind::group || other.kind == FindingKind::group;
+            if (!any_group || one.role != other.role || order_of(other.phase) >= order_of(one.phase)) return false;
+            return std::none_of(one.places.begin(), one.places.end(), [&](std::size_t place) {
+                return std::binary_search(other.places.begin(), other.places.end(), place);
+            });
         };
-        found_.erase(std::remove_if(groups, found_.end(),
-                                    [&](const Straggler& group) {
-                                        const std::vector<std::size_t> fast = others_than(group);
-                                        return std::includes(slow.begin(), slow.end(), fast.begin(), fast.end()) &&
-                                               std::any_of(found_.begin(), groups, [&](const Straggler& one) {
-                                                   return is_earlier(one, group);
-                                               });
-                                    }),
-                     found_.end());
+        const std::vector<Straggler> all = found_;
+        std::erase_if(found_, [&](const Straggler& one) {
+            return std::any_of(all.begin(), all.end(), [&](const Straggler& other) { return waits_for(one, other); });
+        });
     }
 
     /// The other ranks of the role.
