@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict/doubt.hpp"
+#include "verdict/judged_job.hpp"
 
 #include <fmt/format.h>
 

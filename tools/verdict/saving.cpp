@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict/saving.hpp"
+#include "verdict/judged_job.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -11,7 +11,6 @@
 
 #include "base/parallel.hpp"
 #include "ledger/table_quantiles.hpp"
-#include "verdict/absent_rows.hpp"
 #include "verdict/deviation.hpp"
 #include "verdict/own_work.hpp"
 #include "verdict/slow_steps.hpp"
@@ -328,12 +327,12 @@ class Finder {
     }
 
     void judge(Straggler& one, bool is_known, double longer_ms, double most_ms) const {
-        constexpr double unexplained = 1.5;  // times its excess: it has work in phases that hide it
+        constexpr double most_explained = 1.5;  // times its excess: it has work in phases that hide it
         const bool is_uncovered = one.phase == uncovered_name;
         const double margin = is_uncovered ? StragglerRules::uncovered_margin : StragglerRules::least_margin;
         one.keeps_waiting = is_known ? longer_ms > margin * one.excess_ms : !is_uncovered && !one.is_of_some;
         one.cost_share = most_ms * static_cast<double>(std::count(one.slow.begin(), one.slow.end(), true)) / all_ms_;
-        if (is_known && longer_ms > unexplained * one.all_excess_ms) one.cost_share.reset();
+        if (is_known && longer_ms > most_explained * one.all_excess_ms) one.cost_share.reset();
         one.is_costly = one.keeps_waiting && one.cost_share.value_or(1) > StragglerRules::least_cost;
     }
 

@@ -4,19 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "base/freed_memory.hpp"
 #include "base/units.hpp"
 #include "ledger/table_quantiles.hpp"
-#include "verdict/doubt.hpp"
+#include "stats/robust.hpp"
 #include "verdict/judged_job.hpp"
 #include "verdict/own_work.hpp"
-#include "verdict/saving.hpp"
 #include "verdict/step_picture.hpp"
 
 namespace cep::tool {
@@ -25,6 +27,80 @@ namespace {
 constexpr double too_much_lost = 0.6;     // of all spans
 constexpr double stage_floor = 1.1;       // a stage with this much more work than a typical one
 constexpr double slow_host_share = 0.75;  // of a host's ranks
+
+constexpr double host_is_ahead_ms = 0.2;    // a host that is less ahead paces its device
+constexpr double much_less = 0.5;           // of what its peers' devices are behind
+constexpr std::size_t least_launches = 50;  // of collectives
+constexpr std::size_t most_peers = 64;      // that are looked at
+
+/// NaN if too few rows say.
+double median_lag_ms(const std::vector<RunSeries>& rank) {
+    std::vector<double> lags_ms;
+    for (const RunSeries& run : rank)
+        for (const PhaseSeries& phase : run.phases) {
+            if (phase.kind != schema::Kind::comm || phase.clock != Clock::gpu) continue;
+            for (const Sample& sample : phase.samples)
+                if (!std::isnan(sample.lag_ms)) lags_ms.push_back(sample.lag_ms);
+        }
+    return lags_ms.size() < least_launches ? std::nan("") : median_of(lags_ms);
+}
+
+/// Whether a rank's device is far less behind its host than those of its peers. A rank with a slow device is further
+/// behind. None if rows do not say, or hosts of peers are not ahead.
+std::optional<LateHost> find_late_host(const RankSeries& ranks, std::int64_t rank,
+                                       const std::vector<std::int64_t>& peers) {
+    const auto found = ranks.find(rank);
+    if (found == ranks.end()) return std::nullopt;
+    LateHost late{median_lag_ms(found->second), 0};
+    if (std::isnan(late.lag_ms)) return std::nullopt;
+    std::vector<double> of_peers;
+    const std::size_t stride = peers.size() / most_peers + 1;
+    for (std::size_t i = 0; i < peers.size(); i += stride) {
+        const auto peer = ranks.find(peers[i]);
+        if (peer == ranks.end()) continue;
+        if (const double lag_ms = median_lag_ms(peer->second); !std::isnan(lag_ms)) of_peers.push_back(lag_ms);
+    }
+    if (of_peers.empty()) return std::nullopt;
+    late.peers_lag_ms = median_of(of_peers);
+    if (late.peers_lag_ms < host_is_ahead_ms || late.lag_ms > much_less * late.peers_lag_ms) return std::nullopt;
+    return late;
+}
+
+constexpr double clearly = 1.1;        // times the median of the peers
+constexpr double worth_saying = 0.01;  // of a step
+constexpr std::size_t fewest_ranks = 3;
+
+/// By how much a rank exceeds its peers in the step in which it does so least; below 0 where it does not in all.
+double least_excess_ms(std::span<const float> own, const std::vector<double>& usual) {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t step = 0; step < usual.size(); ++step) {
+        if (!(own[step] > clearly * usual[step])) return -1;
+        least = std::min(least, own[step] - usual[step]);
+    }
+    return least;
+}
+
+/// Of the ranks that in every step take clearly longer in a phase than the median of at least two peers, the one that
+/// exceeds it most. Chance does that too: it is no verdict.
+std::optional<Hint> find_hint(const JobTable& table, const std::vector<PeerGroup>& groups) {
+    std::optional<Hint> found;
+    double most = worth_saying * median_of(table.median_step_ms);
+    for (const PeerGroup& group : groups) {
+        if (group.ranks.size() < fewest_ranks) continue;
+        for (const LocalPhase& phase : table.local) {
+            const std::vector<double> usual = quantiles_over_ranks(phase.own_ms, group.ranks, 0.5);
+            for (const std::size_t rank : group.ranks) {
+                const std::span<const float> own = phase.own_ms.of_rank(rank);
+                const double excess_ms = least_excess_ms(own, usual);
+                if (!(excess_ms > most)) continue;
+                most = excess_ms;
+                found = Hint{table.ranks[rank].rank, table.ranks[rank].host, phase.name,
+                             median_of(std::vector<double>(own.begin(), own.end())), median_of(usual)};
+            }
+        }
+    }
+    return found;
+}
 
 class Judge {
   public:

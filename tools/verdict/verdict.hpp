@@ -17,8 +17,6 @@
 #include "show/picture.hpp"
 #include "verdict/changes.hpp"
 #include "verdict/efficiency.hpp"
-#include "verdict/hint.hpp"
-#include "verdict/late_host.hpp"
 #include "verdict/straggler.hpp"
 
 namespace cep::tool {
@@ -27,6 +25,15 @@ namespace cep::tool {
 struct SlowHost {
     std::string host;
     std::uint64_t ranks = 0;
+};
+
+/// Of steps that are too few for a verdict, the rank that stands out in all of them.
+struct Hint {
+    std::int64_t rank = 0;
+    std::string host;  // "" if not known
+    std::string phase;
+    double own_ms = 0;    // a step, in the median
+    double peers_ms = 0;  // the same of the median peer
 };
 
 using Findings = std::vector<const Finding*>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict/absent_rows.hpp"
+#include "verdict/own_work.hpp"
 
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "ledger/job_table.hpp"
-#include "verdict/absent_rows.hpp"
 #include "verdict/deviation.hpp"
+#include "verdict/own_work.hpp"
 #include "verdict/peers.hpp"
 
 namespace cep::tool {
