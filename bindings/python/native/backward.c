@@ -180,8 +180,6 @@ static void backward_free(PyObject* object) {
 
 static PyMemberDef backward_members[] = {
     {(char*)"after", T_OBJECT, offsetof(backward_object, after), 0, (char*)"Called at the end of each."},
-    {(char*)"is_running", T_BOOL, offsetof(backward_object, is_running), READONLY,
-     (char*)"From the first gradient to the end."},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -8,13 +8,13 @@ import datetime
 import math
 import queue
 import threading
-import warnings
 import weakref
 from typing import Callable, Iterable, Optional, Sequence
 
 from .._handle import Handle
 from .._own_rows import OwnRows, OwnSpan
 from .._profiler import Profiler
+from ._capture import warn
 from ._groups import resolve_group
 from ._pytorch import ProcessGroup, Tensor, dist, distributed_is_initialized, torch
 from ._steps import step_listeners
@@ -171,7 +171,7 @@ class Gather(Handle):
             self.failure = why
             step_listeners(self._profiler).remove(self._on_step)
             self._end_thread()
-            warnings.warn(f"cep: no more live summaries: {why}", RuntimeWarning, stacklevel=2)
+            warn(f"no more live summaries: {why}")
 
 
 def _end_at_exit(thread: threading.Thread, gather: weakref.ref[Gather], group: weakref.ref[ProcessGroup]) -> None:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from typing import Any, Callable
 
+from ._capture import warn
 from ._pytorch import torch
 
 is_compiling: Callable[[], bool] = torch.compiler.is_dynamo_compiling
@@ -23,36 +23,9 @@ def note_failure(error: Exception) -> None:
     global _failures
     _failures += 1
     if _failures == 1:
-        message = f"cep: a hook failed, and a row is missing or incomplete: {type(error).__name__}: {error}"
-        with contextlib.suppress(RuntimeWarning):  # raised where warnings are errors
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warn(f"a hook failed, and a row is missing or incomplete: {type(error).__name__}: {error}")
 
 
 def inert_hook() -> tuple[Any, ...]:
     """What __reduce__() returns, for a copy that takes any arguments, returns None, and is of the standard library."""
     return getattr, (contextlib.nullcontext(), "__exit__")
-
-
-class Hook:
-    """A function as a hook of a module or an optimizer.
-
-    Copies of it, deep or pickled, do nothing: a copy of an instrumented model is not instrumented, and a checkpoint of
-    one can be read without this package. An exception in the function is counted, and does not reach the trainer.
-    """
-
-    __slots__ = ("_function", "__weakref__")
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __call__(self, *args: Any) -> Any:
-        if is_compiling():  # torch.compile leaves nothing of a hook that is traced
-            return None
-        try:
-            return self._function(*args)
-        except Exception as error:
-            note_failure(error)
-            return None
-
-    def __reduce__(self) -> Any:
-        return inert_hook()

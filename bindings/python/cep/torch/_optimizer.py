@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Optional, Union
 
 from .._profiler import Profiler
 from ._hook_calls import NotFinished, Phase
-from ._hooks import Hook, is_compiling, note_failure
+from ._hooks import inert_hook, is_compiling, note_failure
 from ._pytorch import Optimizer, torch
 
 _RemovableHandle: Any = torch.utils.hooks.RemovableHandle
@@ -55,13 +55,17 @@ def _is_nested_step(optimizer: Optimizer) -> bool:
     return False
 
 
-class _StepHook(Hook):
-    """In one function, which a step of a trainer calls once: each further one costs several microseconds there."""
+class _StepHook:
+    """A hook in one function, which a step of a trainer calls once: each further one costs several microseconds there. Copies,
+    deep or pickled, do nothing: a checkpoint can be read without this package."""
 
-    __slots__ = ("timer",)
+    __slots__ = ("timer", "__weakref__")
 
     def __init__(self, timer: OptimizerTimer) -> None:
         self.timer = timer
+
+    def __reduce__(self) -> Any:
+        return inert_hook()
 
 
 class _Begin(_StepHook):

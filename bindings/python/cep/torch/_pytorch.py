@@ -25,16 +25,13 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch import device as Device
     from torch._C._distributed_c10d import ProcessGroup
-    from torch.futures import Future
     from torch.nn import Module
     from torch.optim import Optimizer
 else:
     Tensor = Device = ProcessGroup = Module = Optimizer = Any
-    Future = list  # takes a parameter in brackets, as the real one does
 
 __all__ = [
     "Device",
-    "Future",
     "Module",
     "Optimizer",
     "ProcessGroup",
