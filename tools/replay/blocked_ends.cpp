@@ -220,7 +220,7 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         end.end_ms = outer.end_ms - tolerance_ms / 4;  // before what comes next, whatever is rounded
         end.own_ms = join.behind_ms;
         end.start_ms = end.end_ms - end.own_ms;
-        end.key += PieceKey::join_part;
+        end.key += PieceKey::join_segment;
         outer.is_typical = std::isnan(join.own_ms);
         if (!outer.is_typical) outer.own_ms = std::clamp(join.own_ms, 0.0, outer.own_ms);
         outer.end_ms = outer.is_typical ? std::fmin(outer.end_ms, join.last_launch_ms) : outer.start_ms + outer.own_ms;

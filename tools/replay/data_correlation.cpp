@@ -13,7 +13,7 @@ namespace {
 
 constexpr double large_phase = 0.1;  // of the local work: smaller phases show nothing of the data
 
-/// Work relative to the role's, of the parts that were recorded.
+/// Work relative to the role's, of the segments that were recorded.
 struct RelativeWork {
     double own_ms = 0;
     double usual_ms = 0;
@@ -73,9 +73,9 @@ class Correlation {
         const std::size_t stride = nodes / most_pairs + 1;
         const std::size_t step_stride = std::min(stride, std::max<std::size_t>(1, graphs_.size() / 30));
         const std::size_t rank_stride = stride / step_stride + 1;
-        const std::size_t parts = (graphs_.size() + step_stride - 1) / step_stride;
-        for (std::size_t i = 0; i < parts; ++i)
-            collect(graphs_[index_in_segment(i, parts, graphs_.size())], rank_stride > 2 ? rank_stride : 1);
+        const std::size_t chosen = (graphs_.size() + step_stride - 1) / step_stride;
+        for (std::size_t i = 0; i < chosen; ++i)
+            collect(graphs_[index_in_segment(i, chosen, graphs_.size())], rank_stride > 2 ? rank_stride : 1);
     }
 
     void collect(const StepGraph& graph, std::size_t rank_stride) {

@@ -93,7 +93,7 @@ struct Finding {
     bool is_costly = true;               // else it is a note: nobody waits, or what it costs is too little
     std::optional<double> cost_share{};  // of the time of the steps, if nothing else were the matter; none if unknown
     bool is_approximate = false;         // it costs about that: the replay does not see all waiting for it
-    double loss_share = 0;               // of what would be gained if the job were even, its sources evened out in turn
+    double loss_share = 0;  // of what would be gained if the job were balanced, its sources evened out in turn
 
     // group: the phase on the fast ones, and on the slow. stage: work of a typical stage, and of this. link: a
     // transfer of other groups, and there. special: without it, and with it. routing: routed work of a rank, the

@@ -88,7 +88,7 @@ class LoaderSearch {
 
     static bool is_of(const JobModel& model, const StepGraph& graph, std::size_t node, std::uint16_t name) {
         const NodeKey& key = model.keys[graph.keys[node]];
-        return !key.is_comm && key.name == name && key.part != PieceKey::max_part;
+        return !key.is_comm && key.name == name && key.segment != PieceKey::max_segment;
     }
 
     [[nodiscard]] Scenario without(std::uint16_t name, const Period& period,

@@ -32,8 +32,9 @@ class LostPieces {
     }
 
     Piece place(std::uint32_t slot) {
-        if (const std::uint32_t part = earlier_part(slot); part != no_index && !pieces_.all[by_slot_[part]].is_lost)
-            return split(slot, part);
+        if (const std::uint32_t segment = earlier_segment(slot);
+            segment != no_index && !pieces_.all[by_slot_[segment]].is_lost)
+            return split(slot, segment);
         return place_behind(slot);
     }
 
@@ -47,8 +48,8 @@ class LostPieces {
         before.is_typical = true;
     }
 
-    /// The slot of the part of the same span that comes before.
-    [[nodiscard]] std::uint32_t earlier_part(std::uint32_t slot) const {
+    /// The slot of the segment of the same span that comes before.
+    [[nodiscard]] std::uint32_t earlier_segment(std::uint32_t slot) const {
         constexpr std::uint32_t reach = 16;
         const TemplateSlot& of = role_.slots[slot];
         if (of.is_comm) return no_index;
@@ -61,17 +62,17 @@ class LostPieces {
         return no_index;
     }
 
-    // What was inside of the span is lost, so that two of its parts are seen as one. How long each was is not known:
+    // What was inside of the span is lost, so that two of its segments are seen as one. How long each was is not known:
     // the others of the rank say.
-    Piece split(std::uint32_t slot, std::uint32_t part) {
-        Piece& before = pieces_.all[by_slot_[part]];
+    Piece split(std::uint32_t slot, std::uint32_t segment) {
+        Piece& before = pieces_.all[by_slot_[segment]];
         Piece lost;
         lost.end_ms = before.end_ms;
         lost.own_ms = std::min(before.own_ms, role_.slots[slot].typical_ms);
         lost.start_ms = lost.end_ms - lost.own_ms;
         lost.limit_ms = lost.end_ms;
         lost.is_typical = true;
-        before.own_ms = std::min(before.own_ms - lost.own_ms, role_.slots[part].typical_ms);
+        before.own_ms = std::min(before.own_ms - lost.own_ms, role_.slots[segment].typical_ms);
         before.end_ms = before.start_ms + before.own_ms;
         before.is_typical = true;
         return lost;

@@ -36,7 +36,7 @@ class StreamCutter {
     struct OpenRow {
         const TimedRow* row;
         double cut_ms;  // up to where it is in pieces
-        std::uint32_t part;
+        std::uint32_t segment;
     };
 
     [[nodiscard]] bool is_inside(const TimedRow& row, const TimedRow& outer) const {
@@ -46,22 +46,22 @@ class StreamCutter {
     }
     void interrupt(OpenRow& outer, const TimedRow& inner) {
         if (inner.start_ms > outer.cut_ms + tolerance_ms_ / 4)
-            add(*outer.row, outer.cut_ms, inner.start_ms, outer.part);
+            add(*outer.row, outer.cut_ms, inner.start_ms, outer.segment);
         outer.cut_ms = std::max(outer.cut_ms, inner.end_ms);
-        outer.part = PieceKey::part_behind(inner.name, inner.seq);
+        outer.segment = PieceKey::segment_behind(inner.name, inner.seq);
     }
     void close() {
         const OpenRow& last = open_.back();
-        if (last.row->end_ms > last.cut_ms + tolerance_ms_ / 4 || last.part == 0)
-            add(*last.row, last.cut_ms, std::max(last.cut_ms, last.row->end_ms), last.part);
+        if (last.row->end_ms > last.cut_ms + tolerance_ms_ / 4 || last.segment == 0)
+            add(*last.row, last.cut_ms, std::max(last.cut_ms, last.row->end_ms), last.segment);
         open_.pop_back();
     }
-    void add(const TimedRow& row, double start_ms, double end_ms, std::uint32_t part) {
+    void add(const TimedRow& row, double start_ms, double end_ms, std::uint32_t segment) {
         Piece& piece = pieces_.emplace_back();
         piece.start_ms = start_ms;
         piece.end_ms = end_ms;
         piece.own_ms = std::max(0.0, end_ms - start_ms);
-        piece.key = PieceKey::pack(row.stream, row.name, row.seq, part);
+        piece.key = PieceKey::pack(row.stream, row.name, row.seq, segment);
         piece.collective = row.collective;
         piece.is_comm = row.is_comm;
     }

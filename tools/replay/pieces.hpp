@@ -16,30 +16,30 @@ namespace cep::tool {
 
 inline constexpr std::uint32_t no_index = std::numeric_limits<std::uint32_t>::max();
 
-/// Which piece it is in each step: of which stream, phase, place among the spans of the phase, and part of the span.
+/// Which piece it is in each step: of which stream, phase, place among the spans of the phase, and segment of the span.
 struct PieceKey {
-    static constexpr std::uint32_t max_part = (1U << 14) - 1;
-    static constexpr std::uint32_t join_part = 1U << 13;  // plus the part: where a span waited for communication
+    static constexpr std::uint32_t max_segment = (1U << 14) - 1;
+    static constexpr std::uint32_t join_segment = 1U << 13;  // plus the segment: where a span waited for communication
 
     [[nodiscard]] static std::uint64_t pack(std::uint16_t stream, std::uint16_t name, std::uint32_t seq,
-                                            std::uint32_t part) {
+                                            std::uint32_t segment) {
         return std::uint64_t{stream} << 48 | std::uint64_t{name} << 32 | std::uint64_t{seq} << 14 |
-               (part < max_part ? part : max_part);
+               (segment < max_segment ? segment : max_segment);
     }
     [[nodiscard]] static std::uint16_t stream(std::uint64_t key) { return static_cast<std::uint16_t>(key >> 48); }
     [[nodiscard]] static std::uint16_t name(std::uint64_t key) { return static_cast<std::uint16_t>(key >> 32); }
     [[nodiscard]] static std::uint32_t seq(std::uint64_t key) {
         return static_cast<std::uint32_t>(key) >> 14 & ((1U << 18) - 1);
     }
-    /// The part that comes behind another row inside of the span. Rows that are lost before it do not change that.
-    [[nodiscard]] static std::uint32_t part_behind(std::uint16_t name, std::uint32_t seq) {
-        return 1 + (name * 997U + seq) % (join_part - 1);
+    /// The segment that comes behind another row inside of the span. Rows that are lost before it do not change that.
+    [[nodiscard]] static std::uint32_t segment_behind(std::uint16_t name, std::uint32_t seq) {
+        return 1 + (name * 997U + seq) % (join_segment - 1);
     }
-    /// The same span, whatever the part.
+    /// The same span, whatever the segment.
     [[nodiscard]] static std::uint64_t span_of(std::uint64_t key) { return key >> 14; }
 };
 
-/// Part of a span of local work, or one rank's part in a collective.
+/// Segment of a span of local work, or one rank in a collective.
 struct Piece {
     double start_ms = 0;
     double end_ms = 0;

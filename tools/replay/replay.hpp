@@ -2,8 +2,8 @@
 //
 // Replay: what each step of a job would have taken with other durations of its work. The steps' dependency graphs are
 // found in the rows: what each piece of work waited for, on its rank and in collectives. A replay with the durations as
-// they were must give the time that was observed; with typical ones it gives the time of an even job. The questions are
-// those of "Understanding Stragglers in Large Model Training Using What-if Analysis" (2025).
+// they were must give the time that was observed; with typical ones it gives the time of a balanced job. The questions
+// are those of "Understanding Stragglers in Large Model Training Using What-if Analysis" (2025).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@
 
 namespace cep::tool {
 
-/// Parts of what would be gained if the job were even, which add up to 1: its sources evened out one after the other.
+/// Shares of what would be gained if the job were balanced, which add up to 1: its sources evened out one after the
+/// other.
 struct LossShares {
     double communication = 0;
     double within_ranks = 0;  // from micro-batch to micro-batch and step to step

@@ -14,11 +14,11 @@ namespace cep::tool {
 Delays usual_delays(std::span<const StepGraph> graphs, const JobModel& model) {
     constexpr std::size_t most_steps = 500;
     const std::size_t stride = graphs.size() / most_steps + 1;
-    const std::size_t parts = (graphs.size() + stride - 1) / stride;
+    const std::size_t chosen = (graphs.size() + stride - 1) / stride;
     std::vector<std::vector<double>> of_key(model.keys.size());
     std::vector<float> least_ms(model.keys.size());
-    for (std::size_t i = 0; i < parts; ++i) {
-        const StepGraph& graph = graphs[index_in_segment(i, parts, graphs.size())];
+    for (std::size_t i = 0; i < chosen; ++i) {
+        const StepGraph& graph = graphs[index_in_segment(i, chosen, graphs.size())];
         std::fill(least_ms.begin(), least_ms.end(), INFINITY);
         for (const GraphEdge& edge : graph.edges) least_ms[edge.key] = std::min(least_ms[edge.key], edge.delay_ms);
         for (std::size_t key = 0; key < least_ms.size(); ++key)

@@ -42,7 +42,7 @@ struct TemplateSlot {
     std::uint64_t key = 0;
     std::uint32_t stream = 0;    // index into RoleTemplate::streams
     std::uint32_t position = 0;  // on its stream
-    std::uint32_t part = 0;      // number among the parts of its span
+    std::uint32_t segment = 0;   // number among the segments of its span
     bool is_comm = false;
     bool is_nested = false;                // communication inside of a span of its stream
     double offset_ms = 0;                  // typical start in the step

@@ -108,8 +108,8 @@ class StepBuilder {
         std::vector<std::uint32_t> of_few;  // pieces that few ranks of the role have
         bool begins_lost = false;           // what it does first was lost
     };
-    /// One rank's part of a collective.
-    struct CommPart {
+    /// One rank in a collective.
+    struct CommMember {
         std::uint64_t id;
         std::uint32_t rank;  // index into ranks_
         std::uint32_t piece;
@@ -138,12 +138,12 @@ class StepBuilder {
         return piece.slot != no_index ? model_.key_of_slot(rank.role, piece.slot)
                                       : model_.key_of_name(rank.role, PieceKey::name(piece.key));
     }
-    [[nodiscard]] Piece& piece_of(const CommPart& part) { return ranks_[part.rank].pieces.all[part.piece]; }
+    [[nodiscard]] Piece& piece_of(const CommMember& member) { return ranks_[member.rank].pieces.all[member.piece]; }
 
-    // Collectives. Lost parts go to the collective to which their slots belong in other steps.
+    // Collectives. Lost members go to the collective to which their slots belong in other steps.
     void match() {
-        std::vector<CommPart> parts;
-        std::vector<CommPart> lost;
+        std::vector<CommMember> members;
+        std::vector<CommMember> lost;
         for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
             const RankPieces& pieces = ranks_[i].pieces;
             for (std::uint32_t j = 0; j < pieces.all.size(); ++j) {
@@ -152,81 +152,81 @@ class StepBuilder {
                 if (piece.is_lost) {
                     lost.push_back({0, i, j});
                 } else {
-                    parts.push_back({collective_id(piece.collective, PieceKey::name(piece.key),
-                                                   PieceKey::seq(piece.key), pieces.rank),
-                                     i, j});
+                    members.push_back({collective_id(piece.collective, PieceKey::name(piece.key),
+                                                     PieceKey::seq(piece.key), pieces.rank),
+                                       i, j});
                 }
             }
         }
-        graph_.comm_pieces = static_cast<std::uint32_t>(parts.size());
-        if (!lost.empty()) give_ids(parts, lost);
-        parts.insert(parts.end(), lost.begin(), lost.end());
-        sort_by_collective(parts, [](const CommPart& part) { return part.piece; });
-        for_each_collective(parts, [this](std::span<const CommPart> members) { add_collective(members); });
+        graph_.comm_pieces = static_cast<std::uint32_t>(members.size());
+        if (!lost.empty()) give_ids(members, lost);
+        members.insert(members.end(), lost.begin(), lost.end());
+        sort_by_collective(members, [](const CommMember& member) { return member.piece; });
+        for_each_collective(members, [this](std::span<const CommMember> of_one) { add_collective(of_one); });
     }
 
-    [[nodiscard]] std::uint32_t collective_of(const CommPart& part) const {
-        const Piece& piece = ranks_[part.rank].pieces.all[part.piece];
+    [[nodiscard]] std::uint32_t collective_of(const CommMember& member) const {
+        const Piece& piece = ranks_[member.rank].pieces.all[member.piece];
         return piece.slot == no_index ? no_index
-                                      : model_.collectives.collective(ranks_[part.rank].pieces.rank, piece.slot);
+                                      : model_.collectives.collective(ranks_[member.rank].pieces.rank, piece.slot);
     }
 
-    void give_ids(const std::vector<CommPart>& parts, std::vector<CommPart>& lost) {
+    void give_ids(const std::vector<CommMember>& members, std::vector<CommMember>& lost) {
         constexpr std::uint64_t of_lost = std::uint64_t{1} << 62;
         std::unordered_map<std::uint32_t, std::uint64_t> ids;
-        for (const CommPart& part : parts)
-            if (const std::uint32_t collective = collective_of(part); collective != no_index)
-                ids.try_emplace(collective, part.id);
+        for (const CommMember& member : members)
+            if (const std::uint32_t collective = collective_of(member); collective != no_index)
+                ids.try_emplace(collective, member.id);
         std::uint64_t next = of_lost;
-        for (CommPart& part : lost) {
-            const std::uint32_t collective = collective_of(part);
-            part.id = next;
-            if (collective != no_index) part.id = ids.try_emplace(collective, next).first->second;
+        for (CommMember& member : lost) {
+            const std::uint32_t collective = collective_of(member);
+            member.id = next;
+            if (collective != no_index) member.id = ids.try_emplace(collective, next).first->second;
             ++next;
         }
     }
 
-    void add_collective(std::span<const CommPart> parts) {
+    void add_collective(std::span<const CommMember> members) {
         double last_start_ms = -INFINITY;
         double first_end_ms = INFINITY;
         double least_ms = INFINITY;
         std::vector<double> ends_ms;
-        for (const CommPart& part : parts) {
-            const Piece& piece = piece_of(part);
+        for (const CommMember& member : members) {
+            const Piece& piece = piece_of(member);
             if (piece.is_lost) continue;
             last_start_ms = std::max(last_start_ms, piece.start_ms);
             first_end_ms = std::min(first_end_ms, piece.end_ms);
             least_ms = std::min(least_ms, piece.own_ms);
             ends_ms.push_back(piece.end_ms);
         }
-        const Piece& leader = piece_of(parts.front());
+        const Piece& leader = piece_of(members.front());
         RawNode node;
-        node.key = key_of(ranks_[parts.front().rank], leader);
-        node.rank = ranks_[parts.front().rank].pieces.rank;
+        node.key = key_of(ranks_[members.front().rank], leader);
+        node.rank = ranks_[members.front().rank].pieces.rank;
         node.time_ms = ends_ms.empty() ? leader.start_ms : last_start_ms;
-        const std::uint32_t collective = collective_of(parts.front());
-        const bool is_full = ends_ms.size() == parts.size() &&
-                             (collective == no_index || parts.size() >= model_.collectives.size_of(collective));
+        const std::uint32_t collective = collective_of(members.front());
+        const bool is_full = ends_ms.size() == members.size() &&
+                             (collective == no_index || members.size() >= model_.collectives.size_of(collective));
         if (ends_ms.size() > 1) graph_.matched_comm += static_cast<std::uint32_t>(ends_ms.size());
         if (ends_ms.empty()) {
             node.weight = Weight::typical;
         } else {
             node.own_ms = std::min(least_ms, std::max(0.0, first_end_ms - last_start_ms));
             if (!is_full) node.weight = Weight::at_most_typical;
-            if (ends_ms.size() < parts.size()) end_lost_parts(parts, median_of(ends_ms));
+            if (ends_ms.size() < members.size()) end_lost_members(members, median_of(ends_ms));
         }
         const auto number = static_cast<std::uint32_t>(nodes_.size());
-        for (const CommPart& part : parts) {
-            Piece& piece = piece_of(part);
+        for (const CommMember& member : members) {
+            Piece& piece = piece_of(member);
             piece.node = number;
             if (!piece.is_lost) piece.late_ms = std::max(0.0, piece.end_ms - (node.time_ms + node.own_ms));
         }
         nodes_.push_back(node);
     }
 
-    void end_lost_parts(std::span<const CommPart> parts, double end_ms) {
-        for (const CommPart& part : parts) {
-            Piece& piece = piece_of(part);
+    void end_lost_members(std::span<const CommMember> members, double end_ms) {
+        for (const CommMember& member : members) {
+            Piece& piece = piece_of(member);
             if (piece.is_lost) piece.end_ms = std::max(piece.start_ms, std::min(end_ms, piece.limit_ms));
         }
     }
@@ -439,7 +439,7 @@ void JobModel::number_keys() {
     for (std::uint32_t role = 0; role < templates.size(); ++role) {
         std::vector<bool> has_slot(names);
         for (const TemplateSlot& slot : templates[role].slots) {
-            keys.push_back({role, PieceKey::name(slot.key), slot.is_comm, slot.part, PieceKey::seq(slot.key)});
+            keys.push_back({role, PieceKey::name(slot.key), slot.is_comm, slot.segment, PieceKey::seq(slot.key)});
             has_slot[PieceKey::name(slot.key)] = true;
         }
         is_of_few_.resize(keys.size());
@@ -447,7 +447,7 @@ void JobModel::number_keys() {
             keys.push_back({role, static_cast<std::uint16_t>(name), rows->names()[name].is_comm(), 0, 0});
             is_of_few_.push_back(!has_slot[name] && !keys.back().is_comm);
         }
-        keys.push_back({role, 0, false, PieceKey::max_part, 0});
+        keys.push_back({role, 0, false, PieceKey::max_segment, 0});
         is_of_few_.push_back(false);
         first_keys.push_back(static_cast<std::uint32_t>(keys.size()));
     }

@@ -22,11 +22,11 @@ struct NodeKey {
     std::uint32_t role = 0;
     std::uint16_t name = 0;
     bool is_comm = false;
-    std::uint32_t part = 0;
+    std::uint32_t segment = 0;
     std::uint32_t seq = 0;
 
     /// The same in all roles.
-    [[nodiscard]] auto place() const { return std::tuple(is_comm, name, part, seq); }
+    [[nodiscard]] auto place() const { return std::tuple(is_comm, name, segment, seq); }
 };
 
 /// Which slots of different ranks are one collective, from the steps in which they were recorded.
@@ -113,8 +113,8 @@ struct StepGraph {
     double observed_ms = 0;                           // of the step on the median rank, with the gap before it
     std::uint32_t recorded_pieces = 0;
     std::uint32_t lost_pieces = 0;
-    std::uint32_t matched_comm = 0;  // recorded parts of collectives for which another rank's part was recorded
-    std::uint32_t comm_pieces = 0;   // recorded parts of collectives
+    std::uint32_t matched_comm = 0;  // recorded members of collectives for which that of another rank was recorded
+    std::uint32_t comm_pieces = 0;   // recorded members of collectives
 
     [[nodiscard]] std::size_t size() const { return own_ms.size(); }
 };

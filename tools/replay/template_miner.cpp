@@ -24,11 +24,11 @@ struct WaitCount {
     std::uint32_t waited = 0;
     std::uint32_t seen = 0;
 };
-using PhaseNameAndPart = std::pair<std::uint16_t, std::uint32_t>;
-using WaitCounts = std::map<std::tuple<PhaseNameAndPart, PhaseNameAndPart, std::uint16_t>, WaitCount>;
+using NamedSegment = std::pair<std::uint16_t, std::uint32_t>;
+using WaitCounts = std::map<std::tuple<NamedSegment, NamedSegment, std::uint16_t>, WaitCount>;
 
-PhaseNameAndPart name_and_part(const TemplateSlot& slot) {
-    return {PieceKey::name(slot.key), slot.part};
+NamedSegment named_segment(const TemplateSlot& slot) {
+    return {PieceKey::name(slot.key), slot.segment};
 }
 
 /// Finds the slots of a role and their order.
@@ -103,7 +103,7 @@ class SlotFinder {
 
     void fill(RoleTemplate& role, const std::vector<std::uint64_t>& keys,
               const std::unordered_map<std::uint64_t, double>& offsets_ms) {
-        std::unordered_map<std::uint64_t, std::uint32_t> parts;
+        std::unordered_map<std::uint64_t, std::uint32_t> segments;
         for (const std::uint64_t key : keys) {
             const bool is_first =
                 role.slots.empty() || PieceKey::stream(role.slots.back().key) != PieceKey::stream(key);
@@ -118,7 +118,7 @@ class SlotFinder {
             slot.is_nested = 2 * seen_[key].nested >= seen_[key].offsets_ms.size() && seen_[key].nested > 0;
             slot.offset_ms = offsets_ms.at(key);
             if (!seen_[key].own_ms.empty()) slot.typical_ms = median_of(seen_[key].own_ms);
-            slot.part = parts[PieceKey::span_of(key)]++;
+            slot.segment = segments[PieceKey::span_of(key)]++;
         }
         role.by_offset.resize(role.slots.size());
         std::iota(role.by_offset.begin(), role.by_offset.end(), 0U);
@@ -278,7 +278,7 @@ class WaitFinder {
 
     [[nodiscard]] Names names_of(const Candidate& candidate) const {
         const TemplateSlot& before = role_.slots[candidate.before];
-        return {name_and_part(role_.slots[candidate.slot]), name_and_part(before), PieceKey::stream(before.key)};
+        return {named_segment(role_.slots[candidate.slot]), named_segment(before), PieceKey::stream(before.key)};
     }
 
     void count_waits(Candidate& candidate, WaitCount& count) {

@@ -11,10 +11,10 @@
 namespace cep::tool {
 namespace {
 
-using PhasePart = std::tuple<bool, std::uint16_t, std::uint32_t>;
+using PhaseSegment = std::tuple<bool, std::uint16_t, std::uint32_t>;
 
-PhasePart part_of(const NodeKey& key) {
-    return {key.is_comm, key.name, key.part};
+PhaseSegment segment_of(const NodeKey& key) {
+    return {key.is_comm, key.name, key.segment};
 }
 
 }  // namespace
@@ -39,20 +39,20 @@ void TypicalWork::find_classes(const std::vector<Mean>& by_key, bool by_place) {
         double within = 0;
         double total = 0;
     };
-    std::map<PhasePart, Variance> variances;
-    std::map<std::pair<PhasePart, std::uint32_t>, Mean> by_role;
+    std::map<PhaseSegment, Variance> variances;
+    std::map<std::pair<PhaseSegment, std::uint32_t>, Mean> by_role;
     for (std::size_t i = 0; i < by_key.size(); ++i) {
-        variances[part_of(model_.keys[i])].within += by_key[i].within();
-        by_role[{part_of(model_.keys[i]), model_.keys[i].role}].add(by_key[i]);
+        variances[segment_of(model_.keys[i])].within += by_key[i].within();
+        by_role[{segment_of(model_.keys[i]), model_.keys[i].role}].add(by_key[i]);
     }
     for (const auto& [of, mean] : by_role) variances[of.first].total += mean.within();
-    std::map<std::pair<PhasePart, std::uint32_t>, std::uint32_t> classes;
+    std::map<std::pair<PhaseSegment, std::uint32_t>, std::uint32_t> classes;
     class_of_.resize(by_key.size());
     for (std::size_t i = 0; i < by_key.size(); ++i) {
-        const PhasePart part = part_of(model_.keys[i]);
-        const Variance& variance = variances[part];
+        const PhaseSegment segment = segment_of(model_.keys[i]);
+        const Variance& variance = variances[segment];
         const bool by_seq = by_place && variance.within < 0.5 * variance.total;
-        class_of_[i] = classes.try_emplace({part, by_seq ? model_.keys[i].seq : 0}, classes.size()).first->second;
+        class_of_[i] = classes.try_emplace({segment, by_seq ? model_.keys[i].seq : 0}, classes.size()).first->second;
     }
     classes_ = classes.size();
 }

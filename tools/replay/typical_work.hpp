@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Typical work: how long nodes of a class take, over all ranks, of a role, or of a rank. A class is a part of a phase;
-// where the place in the step explains most of the differences (buckets, chunks), a part of a phase at that place.
+// Typical work: how long nodes of a class take, over all ranks, of a role, or of a rank. A class is a segment of a
+// phase; where the place in the step explains most of the differences (buckets, chunks), a segment of a phase at that
+// place.
 #pragma once
 
 #include <cstddef>
