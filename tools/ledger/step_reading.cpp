@@ -10,11 +10,9 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t ranks_to_ask = 8;
-constexpr std::size_t steps_to_ask = 64;  // of each
-constexpr double least_nested = 0.1;      // of the steps: in the others, rows may be lost
-constexpr double mostly_filled = 0.5;     // of a step span, by what is inside of it
-constexpr double more_than_all = 1.01;    // of a step span, but for rounding
+constexpr double least_nested = 0.1;    // of the steps: in the others, rows may be lost
+constexpr double mostly_filled = 0.5;   // of a step span, by what is inside of it
+constexpr double more_than_all = 1.01;  // of a step span, but for rounding
 
 /// Whether a span of another phase is inside of a step span. Where rows say how deep spans are, those of other threads
 /// are not.
@@ -32,27 +30,13 @@ bool has_nested(std::span<const StepSpan> spans, const std::vector<RankPhase>& p
     return false;
 }
 
-/// Calls `use(spans, phases)` for some steps of some ranks.
-template <typename Use>
-void for_some_steps(std::span<const RankSpans> spans, std::size_t steps, Use use) {
-    const std::size_t rank_stride = std::max<std::size_t>(1, spans.size() / ranks_to_ask);
-    const std::size_t step_stride = std::max<std::size_t>(1, steps / steps_to_ask);
-    for (std::size_t rank = 0; rank < spans.size(); rank += rank_stride)
-        for (std::size_t step = 0; step < steps; step += step_stride) {
-            const auto first = static_cast<std::uint32_t>(step);
-            StepWalk walk({first, first + 1});
-            walk.start(spans[rank]);
-            use(walk.next(), spans[rank].phases());
-        }
-}
-
 using StepSpans = std::span<const StepSpan>;
 using Phases = std::vector<RankPhase>;
 
 bool encloses_by_starts(std::string_view step_phase, std::span<const RankSpans> spans, std::size_t steps) {
     double asked = 0;
     double nested = 0;
-    for_some_steps(spans, steps, [&](StepSpans of_step, const Phases& phases) {
+    for_some_steps(spans, steps, [&](std::size_t, StepSpans of_step, const Phases& phases) {
         if (of_step.size() < 2) return;
         ++asked;
         nested += has_nested(of_step, phases, step_phase);
@@ -63,7 +47,7 @@ bool encloses_by_starts(std::string_view step_phase, std::span<const RankSpans> 
 // The thread of all spans of a name follows from one crossing.
 std::vector<std::string> find_other_threads(std::span<const RankSpans> spans, std::size_t steps) {
     std::vector<std::string> names;
-    for_some_steps(spans, steps, [&](StepSpans of_step, const Phases& phases) {
+    for_some_steps(spans, steps, [&](std::size_t, StepSpans of_step, const Phases& phases) {
         for (const StepSpan& outer : of_step) {
             const RankPhase& phase = phases[outer.phase];
             if (!outer.sample->has_start() || piece_of(phase.name, phase.kind) != TimeKind::evaluation) continue;

@@ -13,8 +13,6 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t ranks_to_ask = 16;
-constexpr std::size_t steps_to_ask = 100;  // of each
 constexpr std::int64_t near_ns = 100'000;  // to what comes next: that waited, whatever it is
 constexpr double most_held_up = 0.1;       // of the launches
 constexpr double least_slope = 0.7;        // between 0, of launches that wait for nothing, and 1
@@ -115,17 +113,13 @@ void find_blocking_comm(RankSeries& ranks, const std::vector<std::int64_t>& step
         if (!says_nothing(of_rank.front().phases.front())) return;
         silent.push_back(&of_rank);
     }
+    std::vector<RankSpans> spans;
+    for (const std::vector<RunSeries>* const of_rank : silent)
+        spans.emplace_back(*of_rank, steps, spans.empty() ? nullptr : &spans.back(), Attempts::last);
     LaunchCollector launches;
-    const std::size_t rank_stride = std::max<std::size_t>(1, silent.size() / ranks_to_ask);
-    const std::size_t step_stride = std::max<std::size_t>(1, steps.size() / steps_to_ask);
-    for (std::size_t rank = 0; rank < silent.size(); rank += rank_stride) {
-        const RankSpans spans(*silent[rank], steps, nullptr, Attempts::last);
-        for (std::size_t step = 0; step < steps.size(); step += step_stride) {
-            StepWalk walk({static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step) + 1});
-            walk.start(spans);
-            launches.take(rank, walk.next(), spans.phases());
-        }
-    }
+    for_some_steps(spans, steps.size(), [&](std::size_t rank, std::span<const StepSpan> of_step, const auto& phases) {
+        launches.take(rank, of_step, phases);
+    });
     for (std::vector<RunSeries>* const of_rank : silent)
         for (RunSeries& series : *of_rank)
             for (PhaseSeries& phase : series.phases)

@@ -142,12 +142,12 @@ std::vector<double> JobRows::step_lengths_ms() const {
         ends_ns.assign(steps_.size(), Sample::no_start);
         std::int64_t before_ns = std::numeric_limits<std::int64_t>::max();
         rank.spans.for_each_phase(std::nullopt, 0, [&](std::uint32_t, PhaseWalk walk) {
-            for (std::uint32_t step = 0; step < ends_ns.size(); ++step)
-                for (walk.advance_to_step(step); walk.is_in_step(step); walk.advance())
-                    if (walk.sample().has_start()) {
-                        before_ns = std::min(before_ns, walk.sample().start_ns);
-                        ends_ns[step] = std::max(ends_ns[step], walk.sample().interval().end_ns);
-                    }
+            for (; walk.position() < 2 * ends_ns.size(); walk.advance())
+                if (walk.position() % 2 != 0 && walk.sample().has_start()) {
+                    std::int64_t& end_ns = ends_ns[walk.position() / 2];
+                    before_ns = std::min(before_ns, walk.sample().start_ns);
+                    end_ns = std::max(end_ns, walk.sample().interval().end_ns);
+                }
         });
         for (std::size_t step = 0; step < ends_ns.size(); ++step) {
             if (ends_ns[step] == Sample::no_start) continue;

@@ -107,6 +107,14 @@ std::span<const StepSpan> StepWalk::next() {
     return spans_;
 }
 
+std::span<const StepSpan> StepWalk::at(std::uint32_t step) {
+    spans_.clear();
+    for (auto& [phase, walk] : walks_)
+        for (walk.advance_to_step(step); walk.is_in_step(step); walk.advance())
+            spans_.push_back({step, phase, &walk.sample()});
+    return spans_;
+}
+
 void StepWalk::push_next(std::uint32_t index) {
     PhaseWalk& walk = walks_[index].walk;
     while (walk.position() % 2 == 0) walk.advance();  // steps that the table leaves out

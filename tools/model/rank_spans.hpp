@@ -4,6 +4,7 @@
 // of steps, which ascends and is the same for all ranks; spans of steps that are not in it are left out.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -128,6 +129,8 @@ class StepWalk {
     void start(const RankSpans& spans);
     /// The spans of the next step that has any, valid until the next call; none behind the last step.
     [[nodiscard]] std::span<const StepSpan> next();
+    /// The spans of this step, instead of the next one; steps ascend.
+    [[nodiscard]] std::span<const StepSpan> at(std::uint32_t step);
 
   private:
     struct Walk {
@@ -145,5 +148,18 @@ class StepWalk {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> next_walks_;  // of many: a heap of next positions and indices
     std::vector<StepSpan> spans_;
 };
+
+/// Calls `use(i, spans, phases)` for some steps of some ranks. `steps`: how many the table has.
+template <typename Use>
+void for_some_steps(std::span<const RankSpans> all_spans, std::size_t steps, Use use) {
+    constexpr std::size_t ranks_to_ask = 16;
+    constexpr std::size_t steps_to_ask = 100;  // of each
+    const auto step_stride = static_cast<std::uint32_t>(std::max<std::size_t>(1, steps / steps_to_ask));
+    for (std::size_t i = 0; i < all_spans.size(); i += std::max<std::size_t>(1, all_spans.size() / ranks_to_ask)) {
+        StepWalk walk({0, static_cast<std::uint32_t>(steps)});
+        walk.start(all_spans[i]);
+        for (std::uint32_t step = 0; step < steps; step += step_stride) use(i, walk.at(step), all_spans[i].phases());
+    }
+}
 
 }  // namespace cep::tool
