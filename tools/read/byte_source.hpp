@@ -36,9 +36,9 @@ class ByteSource {
 /// Some lines. Use the same object for the next block: its memory is kept.
 struct Block {
     std::vector<char> bytes;
-    std::size_t size = 0;        // of the lines; NULs follow
-    bool too_long = false;       // the block stands for one line that is longer than the limit, without its text
-    bool complete = false;       // with too_long: a newline ended that line
+    std::size_t size = 0;   // of the lines; NULs follow
+    bool too_long = false;  // the block stands for one line that is longer than the limit, without its text
+    bool complete = false;  // with too_long: a newline ended that line
 
     /// Each line ends with a newline, but for the last line of a file.
     [[nodiscard]] std::string_view text() const { return {bytes.data(), size}; }

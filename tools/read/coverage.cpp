@@ -5,9 +5,6 @@
 #include <array>
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
-#include <iterator>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -28,23 +25,6 @@ void append(std::string& text, const std::string& item) {
     text += (text.empty() ? "" : ", ") + item;
 }
 
-// The order of find_inputs().
-bool met_before(const LocatedDamage& a, const LocatedDamage& b) {
-    const auto key = [](const LocatedDamage& damage) {
-        const std::filesystem::path path(damage.path);
-        return std::make_tuple(path.parent_path(), rank_of_file_name(damage.path).value_or(-1), path.filename(),
-                               damage.line, damage.why);
-    };
-    return key(a) < key(b);
-}
-
-void show_first(std::vector<LocatedDamage>& shown, std::vector<LocatedDamage> more) {
-    if (more.empty()) return;
-    std::move(more.begin(), more.end(), std::back_inserter(shown));
-    std::sort(shown.begin(), shown.end(), met_before);
-    if (shown.size() > InputCounts::max_shown) shown.resize(InputCounts::max_shown);
-}
-
 }  // namespace
 
 void InputCounts::add(const InputSet& set) {
@@ -59,12 +39,8 @@ void InputCounts::add(const FileReport& report) {
     skipped_rows += report.skipped_rows;
     truncated_files += report.cut_off;
     damages += report.damage_count;
-    std::vector<LocatedDamage> located;
-    for (const Damage& damage : report.damages) {
-        if (located.size() == max_shown) break;
-        located.push_back({report.path, damage.line, damage.why});
-    }
-    show_first(shown, std::move(located));
+    for (const Damage& damage : report.damages)
+        if (shown.size() < max_shown) shown.push_back({report.path, damage.line, damage.why});
     if (report.unreadable.empty()) {
         ++files;
         return;

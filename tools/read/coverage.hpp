@@ -52,13 +52,14 @@ struct InputCounts {
     std::uint64_t repeated_files = 0;
     std::uint64_t skipped_rows = 0;
     std::uint64_t damages = 0;            // located pieces of damage, shown or not
-    std::vector<LocatedDamage> shown;     // the first max_shown in the order of find_inputs()
+    std::vector<LocatedDamage> shown;     // the first max_shown
     std::vector<std::string> unreadable;  // "file: why"
     std::string run;                      // the one that was read, where the inputs have others
     std::uint64_t runs_left_out = 0;
     std::vector<InputRun> other_runs;  // that are left out, the latest first; at most max_other_runs
 
     void add(const InputSet& set);
+    /// Files come in the order of find_inputs().
     void add(const FileReport& report);
     [[nodiscard]] bool complete() const { return truncated_files + unreadable_files + skipped_rows + damages == 0; }
 };

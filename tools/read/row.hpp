@@ -41,7 +41,7 @@ struct Row {
     std::optional<std::int64_t> coll;
     schema::Kind kind = schema::Kind::other;  // as given, else inferred from the name
     Clock clock = Clock::none;
-    bool is_unfinished = false;  // span: something else ended it, as a script's exit ends its last step
+    bool is_unfinished = false;            // span: something else ended it, as a script's exit ends its last step
     std::string_view odd_key;              // a known optional key whose value has another type; it was ignored
     const RunInfo* run = nullptr;          // run
     const StatsRow* stats = nullptr;       // stats
