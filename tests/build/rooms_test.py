@@ -42,7 +42,7 @@ status, output = check(ROOMS.parent)
 expect(status == 0, output)
 
 expect_fault("an include that no arrow allows", "room 'read' uses 'model'",
-             lambda tools: append(tools / "read" / "row.cpp", '#include "model/sample_list.hpp"\n'))
+             lambda tools: append(tools / "read" / "row.cpp", '#include "model/phase_series.hpp"\n'))
 expect_fault("an include without its room", "'sample.hpp' is not ROOM/FILE",
              lambda tools: append(tools / "model" / "repeats.cpp", '#include "sample.hpp"\n'))
 expect_fault("a circle", "in a circle",

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <memory>
 
-#include "model/sample_budget.hpp"
+#include "model/series_builder.hpp"
 
 namespace cep::tool {
 namespace {
