@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/hash.hpp"
 #include "stats/quantiles.hpp"
 #include "stats/robust.hpp"
 #include "stats/step_pattern.hpp"
@@ -99,13 +100,7 @@ class Random {
     bool has_chance(double chance) { return static_cast<double>(next() >> 32) < chance * 0x1p32; }
 
   private:
-    std::uint64_t next() {
-        state_ += 0x9e3779b97f4a7c15;
-        std::uint64_t value = state_;
-        value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
-        value = (value ^ value >> 27) * 0x94d049bb133111eb;
-        return value ^ value >> 31;
-    }
+    std::uint64_t next() { return mix_bits(state_ += 0x9e3779b97f4a7c15); }
 
     std::uint64_t state_;
 };
