@@ -4,8 +4,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
@@ -18,11 +21,68 @@
 #include <utility>
 #include <vector>
 
-#include "model/step_choice.hpp"
+#include "base/hash.hpp"
 #include "read/run_info.hpp"
 #include "stats/interval_set.hpp"
 
 namespace cep::tool {
+
+/// A step is kept if the hash of its number begins with enough zero bits. Each halving asks for one more, and leaves
+/// about half of the steps: some of those that were kept before it. So every file and thread keeps the same
+/// steps, however many halvings it went through on the way; and no fault that comes every n-th step is kept always
+/// or never.
+class StepChoice {
+  public:
+    static constexpr unsigned none = 64;  // halvings that leave no step
+
+    explicit constexpr StepChoice(unsigned halvings = 0) : halvings_(std::min(halvings, none)) {}
+
+    /// The most halvings that leave this step.
+    [[nodiscard]] static constexpr unsigned halvings_of(std::int64_t step) {
+        const int zeros = std::countl_zero(mix_bits(static_cast<std::uint64_t>(step)));
+        return std::min(static_cast<unsigned>(zeros), none - 1);
+    }
+    [[nodiscard]] constexpr bool keeps(std::int64_t step) const { return halvings_of(step) >= halvings_; }
+    [[nodiscard]] constexpr bool keeps_all() const { return halvings_ == 0; }
+    [[nodiscard]] constexpr unsigned halvings() const { return halvings_; }
+
+    friend constexpr auto operator<=>(StepChoice, StepChoice) = default;
+
+  private:
+    unsigned halvings_;
+};
+
+/// Leaves so many of some steps, which ascend: those whose numbers have the smallest hashes, so that each is as likely
+/// as any other and every run leaves the same. Every n-th one would meet a fault of every n-th step always or never.
+template <typename Step, typename NumberOf>
+void leave_some(std::vector<Step>& steps, std::size_t count, NumberOf number_of) {
+    if (steps.size() <= count) return;
+    const auto hash = [&](const Step& step) { return mix_bits(static_cast<std::uint64_t>(number_of(step))); };
+    const auto last = steps.begin() + static_cast<std::ptrdiff_t>(count);
+    std::nth_element(steps.begin(), last, steps.end(), [&](const Step& a, const Step& b) { return hash(a) < hash(b); });
+    steps.erase(last, steps.end());
+    std::sort(steps.begin(), steps.end());
+}
+
+/// Counts by halvings_of() their step.
+class StepTally {
+  public:
+    /// By halvings: how many are left after so many.
+    using Left = std::array<std::uint64_t, StepChoice::none>;
+
+    void add(unsigned halvings_of_step, std::uint64_t count = 1) { counts_[halvings_of_step] += count; }
+    void add(const StepTally& other) {
+        for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+    }
+    [[nodiscard]] Left left() const {
+        Left left = counts_;
+        for (std::size_t i = left.size() - 1; i > 0; --i) left[i - 1] += left[i];
+        return left;
+    }
+
+  private:
+    Left counts_{};
+};
 
 /// One span.
 struct Sample {
@@ -303,7 +363,6 @@ std::size_t PhaseSeries::erase_samples_if(IsGone is_gone) {
 /// One counter on one rank in one run: memory in use, or anything else. The order of the rows does not matter, nor that
 /// some come twice.
 struct CounterSeries {
-    std::string name;
     double max = -std::numeric_limits<double>::infinity();
     std::int64_t last_step = INT64_MIN;
     double last = -std::numeric_limits<double>::infinity();  // of that step; of several the largest
@@ -327,9 +386,9 @@ struct RunSeries {
     std::vector<bool> is_superseded;            // by index of its steps: a later attempt did it again; empty if none
     Interval superseded{INT64_MAX, INT64_MIN};  // of the spans of these; empty for none
     std::optional<StrideChange> stride;         // from the user's to that of the last change
-    std::vector<CounterSeries> counters;        // by name
-    std::vector<CommChannel> channels;          // if the job keeps messages: as many as there is room for
-    CommTotals without_channel;                 // of spans for whose channels there is none
+    std::map<std::string, CounterSeries, std::less<>> counters;  // by name
+    std::vector<CommChannel> channels;  // if the job keeps messages: as many as there is room for
+    CommTotals without_channel;         // of spans for whose channels there is none
 
     /// Leaves the samples of the steps that are kept, once all of them are counted in the totals.
     void thin(StepChoice choice);

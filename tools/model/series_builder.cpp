@@ -147,16 +147,10 @@ void SeriesBuilder::add_stride_change(const StrideChange& change) {
     }
 }
 
-// The counters of a step come in the same order in every step.
 void SeriesBuilder::add_counter(const Row& row) {
-    std::size_t index = next_counter_;
-    if (index >= series_.counters.size() || series_.counters[index].name != row.name) {
-        const auto [known, is_new] = counter_indices_.try_emplace(std::string(row.name), series_.counters.size());
-        if (is_new) series_.counters.emplace_back().name = row.name;
-        index = known->second;
-    }
-    series_.counters[index].add(*row.step, row.value);
-    next_counter_ = (index + 1) % series_.counters.size();
+    const auto known = series_.counters.find(row.name);
+    CounterSeries& counter = known != series_.counters.end() ? known->second : series_.counters[std::string(row.name)];
+    counter.add(*row.step, row.value);
 }
 
 void SeriesBuilder::sort_steps() {
@@ -187,8 +181,6 @@ RunSeries SeriesBuilder::finish() {
     if (series_.steps.size() < large) series_.steps.shrink_to_fit();
     if (series_.phases.size() < large) series_.phases.shrink_to_fit();
     series_.channels.shrink_to_fit();
-    std::sort(series_.counters.begin(), series_.counters.end(),
-              [](const CounterSeries& a, const CounterSeries& b) { return a.name < b.name; });
     return std::move(series_);
 }
 

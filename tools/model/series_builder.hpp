@@ -20,7 +20,6 @@
 #include "base/text.hpp"
 #include "matching/collective_key.hpp"
 #include "model/phase_series.hpp"
-#include "model/step_choice.hpp"
 #include "read/row.hpp"
 
 namespace cep::tool {
@@ -173,8 +172,6 @@ class SeriesBuilder {
     bool steps_ascend_ = true;
     unsigned halvings_of_step_ = 0;           // of last_step_
     std::vector<std::uint32_t> step_counts_;  // by halvings_of() the steps; as long as needed
-    std::unordered_map<std::string, std::size_t> counter_indices_;
-    std::size_t next_counter_ = 0;  // the one that is expected
 };
 
 // What follows is here and not in the source, as it is called for every row.

@@ -79,7 +79,7 @@ struct Number {
         const auto decimals = static_cast<std::size_t>(at - point) - (at > point);
         if (*point == '.' && decimals == 0) return;
         if (*at == 'e' || *at == 'E' || whole_digits + decimals > max_digits || digits > max_exact) {
-            std::tie(end, decimal) = read_large(begin, at);
+            std::tie(end, decimal) = read_large(begin);
             return;
         }
         // Dividend and divisor are exact, so the quotient is rounded once, correctly (Clinger, PLDI 1990).
@@ -89,18 +89,11 @@ struct Number {
     }
 
   private:
-    /// `at`: behind the last digit, where an exponent may be.
-    [[gnu::noinline]] static std::pair<const char*, double> read_large(const char* begin, const char* at) {
-        if (*at == 'e' || *at == 'E') {
-            ++at;
-            at += *at == '+' || *at == '-';
-            const char* const exponent = at;
-            std::uint64_t ignored = 0;
-            at = read_digits(at, false, ignored);
-            if (at == exponent) return {nullptr, 0};
-        }
+    // It ends where the literal text goes on; a longer one than the padding does not.
+    [[gnu::noinline]] static std::pair<const char*, double> read_large(const char* begin) {
         double number = 0;
-        return {std::from_chars(begin, at, number).ec == std::errc() ? at : nullptr, number};
+        const auto [end, error] = std::from_chars(begin, begin + RowParser::padding_bytes, number);
+        return {error == std::errc() ? end : nullptr, number};
     }
 };
 

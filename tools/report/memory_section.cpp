@@ -107,15 +107,15 @@ std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view
     double capacity_bytes = 0;  // of the smallest device
     for (const auto& [rank, all_series] : job.ranks)
         for (const tool::RunSeries& series : all_series)
-            for (const tool::CounterSeries& counter : series.counters) {
+            for (const auto& [name, counter] : series.counters) {
                 const std::size_t index = view.index_of(rank);
-                if (!is_memory(counter.name) || index == view.ranks.size()) continue;
-                if (counter.name == capacity_counter) {
+                if (!is_memory(name) || index == view.ranks.size()) continue;
+                if (name == capacity_counter) {
                     if (counter.max > 0 && (capacity_bytes == 0 || counter.max < capacity_bytes))
                         capacity_bytes = counter.max;
                     continue;
                 }
-                auto& by_rank = counters.try_emplace(counter.name, view.ranks.size(), NAN).first->second;
+                auto& by_rank = counters.try_emplace(name, view.ranks.size(), NAN).first->second;
                 by_rank[index] = std::fmax(by_rank[index], static_cast<float>(counter.max));
             }
     std::vector<MemoryCounter> found;

@@ -27,10 +27,9 @@ using RankCounters = std::map<std::string_view, RankCounter>;
 RankCounters counters_of(const std::vector<RunSeries>& all_series) {
     RankCounters counters;
     for (const RunSeries& series : all_series)
-        for (const CounterSeries& counter : series.counters) {
+        for (const auto& [name, counter] : series.counters) {
             const std::pair position(series.run.attempt, counter.last_step);
-            const auto [known, is_new] =
-                counters.try_emplace(counter.name, RankCounter{counter.max, position, counter.last});
+            const auto [known, is_new] = counters.try_emplace(name, RankCounter{counter.max, position, counter.last});
             if (is_new) continue;
             RankCounter& all = known->second;
             all.max = std::max(all.max, counter.max);

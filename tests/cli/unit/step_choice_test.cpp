@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/step_choice.hpp"
+#include "model/phase_series.hpp"
 
 #include <gtest/gtest.h>
 
