@@ -97,9 +97,9 @@ void add_attempt_of_rows(Arguments& command, std::string& attempt);
 [[nodiscard]] tool::Status report_status(std::string_view command, const tool::InputCounts& inputs,
                                          const tool::Coverage& coverage, bool strict);
 
-/// Says that an output was written, of which size, and `what` is in it; nothing of standard output.
 /// Where the filters left nothing.
 void say_no_spans(std::string_view command);
+/// Says that an output was written, of which size, and `what` is in it; nothing of standard output.
 void say_written(std::string_view command, const std::string& out, const std::string& what);
 
 /// Throws UsageError where `path` is one of the inputs, or has the name of a rank file, so that the next command would

@@ -348,17 +348,11 @@ void write_inputs(JsonWriter& json, const KernelReport& report) {
 }
 
 void write_time(JsonWriter& json, const GpuTime& time) {
-    const std::int64_t all_ns = time.all().time_ns;
-    json.members("gpus", time.gpus, "window_ms", to_ms(time.window_ns), "busy_ms", to_ms(time.busy_ns), "idle_ms",
-                 to_ms(time.idle_ns()), "kernel_ms", to_ms(all_ns), "own_work_ms", to_ms(time.own_work_ns()));
+    write_fields(json, time_fields(format_for(0)), time);
     json.object("classes", [&] {
         for (const ClassLine& line : class_lines(time))
             json.object(line.name,
                         [&] { write_fields(json, choose(class_fields(time), "count time_ms share"), line); });
-    });
-    json.object("comm", [&] {
-        json.members("union_ms", to_ms(time.comm_union_ns), "overlap_ms", to_ms(time.overlap_ns), "exposed_ms",
-                     to_ms(time.exposed_comm_ns()), "overlap", time.overlap());
     });
 }
 

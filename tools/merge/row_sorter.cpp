@@ -234,14 +234,16 @@ void RowSorter::add(RowBatch&& batch) {
     batch.sort();
     const bool is_kept = take_room(batch.used_bytes());
     const bool is_mostly_empty = batch.room_bytes() > 2 * batch.used_bytes();
-    RowRun run = !is_kept          ? write_to_disk(batch)
-                 : is_mostly_empty ? RowRun(RowBatch(batch))  // the copy has no unused memory
-                                   : RowRun(std::move(batch));
+    if (is_kept && !is_mostly_empty) return add_run(RowRun(std::move(batch)));
+    add_run(is_kept ? RowRun(RowBatch(batch)) : write_to_disk(batch));  // a copy has no unused memory
+    batch.clear();
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(batch));
+}
+
+void RowSorter::add_run(RowRun&& run) {
     const std::lock_guard lock(mutex_);
     runs_.push_back(std::move(run));
-    if (is_kept && !is_mostly_empty) return;
-    batch.clear();
-    spare_.push_back(std::move(batch));
 }
 
 std::size_t RowSorter::window_bytes(std::size_t windows) const {

@@ -140,6 +140,7 @@ class RowSorter {
 
   private:
     [[nodiscard]] bool take_from(std::vector<RowBatch>& batches, RowBatch& batch);
+    void add_run(RowRun&& run);
     [[nodiscard]] bool take_room(std::size_t bytes);
     [[nodiscard]] RowRun write_to_disk(const RowBatch& sorted);
     [[nodiscard]] std::size_t window_bytes(std::size_t windows) const;

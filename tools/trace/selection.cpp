@@ -42,6 +42,7 @@ double own_work_ms(const std::vector<RunSeries>& of_rank, std::int64_t first_ste
                                std::max(cost.extent.end_ns, span.end_ns)};
             }
     std::vector<double> costs_ms;
+    costs_ms.reserve(costs.size());
     for (const auto& [step, cost] : costs) costs_ms.push_back(cost.own_work_ms());
     return costs_ms.empty() ? 0 : median_of(costs_ms);
 }
