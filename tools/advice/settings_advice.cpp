@@ -96,7 +96,7 @@ std::optional<std::string> advise_on_matmuls(const JobSettings& settings) {
     return "matmuls run in float32 without TF32: torch.set_float32_matmul_precision('high'), or autocast to bfloat16";
 }
 
-/// Of convolutions, by a device that has a choice.
+/// For devices that have a choice.
 std::optional<std::string> advise_on_convolutions(const JobSettings& settings, std::string_view setting,
                                                   std::string_view value, std::string_view text) {
     const bool has_choice = !settings.value_of("convolutions").empty() && settings.value_of("device") == "cuda";

@@ -35,11 +35,11 @@ constexpr std::size_t max_phases = 4096;
 constexpr std::string_view folded_name = "other phases";
 
 std::vector<StepRange> split(StepRange steps, std::size_t length) {
-    std::vector<StepRange> parts;
+    std::vector<StepRange> ranges;
     for (std::size_t first = steps.first; first < steps.last; first += length)
-        parts.push_back({static_cast<std::uint32_t>(first),
-                         static_cast<std::uint32_t>(std::min<std::size_t>(first + length, steps.last))});
-    return parts;
+        ranges.push_back({static_cast<std::uint32_t>(first),
+                          static_cast<std::uint32_t>(std::min<std::size_t>(first + length, steps.last))});
+    return ranges;
 }
 
 class Builder {
@@ -102,7 +102,7 @@ class Builder {
         std::size_t first_rank;
         std::size_t last_rank;  // behind the last
         StepRange steps;
-        LedgerCollector::Part of_ledger;
+        LedgerCollector::ThreadSums of_ledger;
         Totals totals{};
     };
 
@@ -272,7 +272,7 @@ class Builder {
         std::vector<Tile> tiles;
         const std::size_t ranks = std::max<std::size_t>(1, (spans_.size() + rank_tiles - 1) / rank_tiles);
         for (std::size_t first = 0; first < spans_.size(); first += ranks)
-            tiles.push_back({first, std::min(first + ranks, spans_.size()), wave, LedgerCollector::Part(wave)});
+            tiles.push_back({first, std::min(first + ranks, spans_.size()), wave, LedgerCollector::ThreadSums(wave)});
         for_all(tiles.size(), threads_, [&](std::size_t i) { add_tile(tiles[i]); });
         for (const Tile& tile : tiles) {
             all.add(tile.totals);
@@ -318,7 +318,7 @@ class Builder {
             }
             table_.local[place].own_ms.set_cell(cell, time.own_ms);
             table_.local[place].duration_ms.set_cell(cell, time.duration_ms);
-            table_.local[place].is_host_late[cell] = time.is_host_late;
+            table_.local[place].is_launch_bound[cell] = time.is_launch_bound;
             counts_[place].set_cell(cell, time.spans);
         }
         table_.step_ms.set_cell(cell, of_rank.step_ms);
@@ -347,8 +347,8 @@ class Builder {
                     if (const double count = counts.at(rank, step); count < usual[step])
                         complete(table_.local[place], rank, step, usual[step], count);
             table_.local[place].usual_spans = median_of(std::move(usual));
-            std::vector<std::uint8_t>& is_late = table_.local[place].is_host_late;
-            if (std::find(is_late.begin(), is_late.end(), 1) == is_late.end()) is_late = {};
+            std::vector<std::uint8_t>& is_bound = table_.local[place].is_launch_bound;
+            if (std::find(is_bound.begin(), is_bound.end(), 1) == is_bound.end()) is_bound = {};
         });
     }
 

@@ -54,7 +54,7 @@ struct LocalPhase {
     StepMatrix duration_ms;  // with it
     double usual_spans = 0;  // a step
     /// By cell: whether the device was done with it before the host launched what comes next. Empty if never.
-    std::vector<std::uint8_t> is_host_late{};
+    std::vector<std::uint8_t> is_launch_bound{};
 };
 
 struct JobTable {
@@ -71,7 +71,7 @@ struct JobTable {
     StepMatrix wait_ms;         // of comm_ms: waiting for late ranks while no work runs, no bubble; NaN if unknown
     StepMatrix exposed_ms;      // of comm_ms: not beside a local phase
     StepMatrix uncovered_ms;    // in no phase: inside of the step, and between it and the step before
-    std::size_t all_steps = 0;  // of which `steps` are all, or a random part
+    std::size_t all_steps = 0;  // of which `steps` are all, or a random sample
 };
 
 /// The table, and the ledger, which is of all steps.
@@ -86,7 +86,7 @@ struct TimeOptions {
     std::size_t max_cells = std::size_t{1} << 20;
 };
 
-/// Of the steps of which all durations were kept. The table is of a random part of them where they are more than
+/// Covers the steps of which all durations were kept; the table has a random sample of them where they are more than
 /// `max_cells` ranks times steps.
 [[nodiscard]] JobTime find_job_time(const Job& job, const TimeOptions& options);
 

@@ -128,13 +128,13 @@ struct Ledger {
     [[nodiscard]] double share(const PhaseLedger& phase) const {
         return share(phase, {phase.visible_ms, step_span_ms, recorded_ms});
     }
-    struct Parts {
+    struct Sums {
         double visible_ms = 0;  // of the phase
         double step_span_ms = 0;
         double recorded_ms = 0;
     };
     /// The same of some of the ranks, of which the sums are given.
-    [[nodiscard]] static double share(const PhaseLedger& phase, const Parts& sums) {
+    [[nodiscard]] static double share(const PhaseLedger& phase, const Sums& sums) {
         if (sums.recorded_ms <= 0) return 0;
         const bool encloses = phase.kind == schema::Kind::step && phase.visible_ms == 0;
         return (encloses ? sums.step_span_ms : sums.visible_ms) / sums.recorded_ms;

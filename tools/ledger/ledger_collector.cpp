@@ -39,7 +39,7 @@ void LedgerCollector::StepSum::add(const StepSum& other) {
     steps += other.steps;
 }
 
-LedgerCollector::StepSum& LedgerCollector::Part::sum_of(std::uint32_t step) {
+LedgerCollector::StepSum& LedgerCollector::ThreadSums::sum_of(std::uint32_t step) {
     if (step >= steps_.first) return sums_[step - steps_.first];
     return earlier_.emplace_back(step, StepSum{}).second;
 }
@@ -84,19 +84,19 @@ void LedgerCollector::add_rank(const std::vector<RunSeries>& all_series, const s
     ranks_.emplace_back();
 }
 
-void LedgerCollector::add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Part& part) {
+void LedgerCollector::add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, ThreadSums& sums) {
     RankTally& tally = tallies_[rank];
     tally.comm_ms += of_rank.comm_ms;
     ranks_[rank].step_span_ms += of_rank.step_span_ms;
-    if (of_rank.extent.empty()) return add_untimed(rank, step, of_rank, part);
+    if (of_rank.extent.empty()) return add_untimed(rank, step, of_rank, sums);
     RankTimeline& timeline = states_[rank].timeline;
     if (timeline.empty()) drop_untimed(rank);
     const StepSegments segments{steps_[step], step, of_rank.extent, of_rank.more_waiting_ns, of_rank.segments};
-    timeline.take(segments, part.cutter_, [&](const Iteration& iteration) { add_iteration(rank, iteration, part); });
+    timeline.take(segments, sums.cutter_, [&](const Iteration& iteration) { add_iteration(rank, iteration, sums); });
 }
 
 /// A step without starts.
-void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Part& part) {
+void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, ThreadSums& sums) {
     RankState& state = states_[rank];
     if (!state.timeline.empty()) return;  // its time is that of the rows with starts
     RankTally& tally = tallies_[rank];
@@ -105,7 +105,7 @@ void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const Ra
     tally.hidden_comm_ms -= not_hidden_ms(of_rank.pieces);
     add_exposures(of_rank.exposures, state.visible_ns);
     const std::int64_t ns = of_rank.pieces.sum_ns();
-    part.sum_of(step).add({ns, ns, 1, 1, 1});
+    sums.sum_of(step).add({ns, ns, 1, 1, 1});
 }
 
 /// From the first step with starts on, those without do not count.
@@ -114,7 +114,7 @@ void LedgerCollector::drop_untimed(std::size_t rank) {
     ranks_[rank].steps = 0;
 }
 
-void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration, Part& part) {
+void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration, ThreadSums& sums) {
     RankTally& tally = tallies_[rank];
     RankLedger& ledger = ranks_[rank];
     ledger.pieces.add(iteration.pieces);
@@ -126,7 +126,7 @@ void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration
     tally.hidden_comm_ms -= not_hidden_ms(iteration.pieces);
     add_exposures(iteration.exposures, states_[rank].visible_ns);
     const bool is_known = iteration.is_followed;
-    part.sum_of(iteration.step_index)
+    sums.sum_of(iteration.step_index)
         .add({is_known ? iteration.length_ns : 0, iteration.rows_ns, is_known, 1, is_known ? iteration.steps : 0});
     if (iteration.since_start < LedgerBuilder::first_iterations) {
         tally.first.push_back(iteration);
@@ -136,9 +136,9 @@ void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration
         if (steps->contains(iteration.step)) tally.marked.push_back({piece, iteration.pieces});
 }
 
-void LedgerCollector::add(const Part& part) {
-    for (std::size_t i = 0; i < part.sums_.size(); ++i) add_sum(part.steps_.first + i, part.sums_[i]);
-    for (const auto& [step, sum] : part.earlier_) add_sum(step, sum);
+void LedgerCollector::add(const ThreadSums& sums) {
+    for (std::size_t i = 0; i < sums.sums_.size(); ++i) add_sum(sums.steps_.first + i, sums.sums_[i]);
+    for (const auto& [step, sum] : sums.earlier_) add_sum(step, sum);
 }
 
 void LedgerCollector::add_sum(std::size_t step, const StepSum& sum) {
@@ -147,7 +147,7 @@ void LedgerCollector::add_sum(std::size_t step, const StepSum& sum) {
 
 Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional<double> peak_flops) {
     const auto count = static_cast<std::uint32_t>(steps_.size());
-    Part last({count, count});
+    ThreadSums last({count, count});
     const std::vector<std::uint32_t> places = sort_phases();
     bool is_timed = false;
     for (std::size_t rank = 0; rank < states_.size(); ++rank) {

@@ -26,7 +26,7 @@ inline constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max
 
 class LedgerCollector {
   public:
-    /// `steps`: those of the job, ascending. The ledger is of all of them, or a random part.
+    /// `steps`: those of the job, ascending. The ledger is of all of them, or a random sample.
     LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps);
 
     /// Index of the phase in the ledger.
@@ -45,9 +45,9 @@ class LedgerCollector {
         void add(const StepSum& other);
     };
     /// What a thread adds of some ranks in some steps.
-    class Part {
+    class ThreadSums {
       public:
-        explicit Part(StepRange steps) : steps_(steps), sums_(steps.length()) {}
+        explicit ThreadSums(StepRange steps) : steps_(steps), sums_(steps.length()) {}
 
       private:
         friend class LedgerCollector;
@@ -59,8 +59,8 @@ class LedgerCollector {
         PieceCutter cutter_;
     };
     /// The steps of a rank in their order, by one thread at a time.
-    void add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Part& part);
-    void add(const Part& part);
+    void add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, ThreadSums& sums);
+    void add(const ThreadSums& sums);
     /// Once, after all steps.
     [[nodiscard]] Ledger finish(const std::vector<RankRole>& roles, std::optional<double> peak_flops);
 
@@ -73,9 +73,9 @@ class LedgerCollector {
     };
 
     [[nodiscard]] std::int64_t find_step_unit() const;
-    void add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Part& part);
+    void add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, ThreadSums& sums);
     void drop_untimed(std::size_t rank);
-    void add_iteration(std::size_t rank, const Iteration& iteration, Part& part);
+    void add_iteration(std::size_t rank, const Iteration& iteration, ThreadSums& sums);
     void add_sum(std::size_t step, const StepSum& sum);
     void finish_rank(std::size_t index);
     [[nodiscard]] std::vector<std::uint32_t> sort_phases();
@@ -83,7 +83,7 @@ class LedgerCollector {
 
     const Job& job_;
     const std::vector<std::int64_t>& steps_;
-    std::vector<std::int64_t> kept_steps_;  // all, or a random part of them
+    std::vector<std::int64_t> kept_steps_;  // all, or a random sample of them
     std::vector<std::uint32_t> kept_places_;
     std::vector<StepSum> sums_;  // by kept step
     std::int64_t step_unit_;

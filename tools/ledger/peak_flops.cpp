@@ -48,7 +48,7 @@ bool has_words(std::string_view text, std::string_view words) {
 }  // namespace
 
 std::optional<double> known_peak_flops(std::string_view device_name) {
-    if (has_words(device_name, "MIG")) return std::nullopt;  // a part of the device
+    if (has_words(device_name, "MIG")) return std::nullopt;  // a slice of the device
     for (const KnownDevice& device : known_devices)
         if (has_words(device_name, device.words)) return device.peak_flops;
     return std::nullopt;

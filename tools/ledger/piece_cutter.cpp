@@ -49,7 +49,7 @@ void PieceCutter::sort(Interval window, std::span<const SpanSegment> segments) {
     if (!on_device_.is_sorted()) on_device_.sort();
 }
 
-// Of one piece, the first that began hides the others until it ends.
+// Among segments of one piece, the first that began hides the others until it ends.
 const SpanSegment* PieceCutter::find_seen(std::int64_t at_ns, std::int64_t& until_ns) {
     for (Queue* const of_piece : used_) {
         Queue& queue = *of_piece;

@@ -261,7 +261,7 @@ void StepAnalyser::by_intervals() {
     find_step_ms();
     find_uncovered();
     find_on_device();
-    find_late_host();
+    mark_launch_bound();
     add_segments();
 }
 
@@ -459,7 +459,7 @@ void StepAnalyser::add_inner(const Item& inner) {
 }
 
 // A phase after which the device began the stream's next work as soon as that was launched ended when its host let it.
-void StepAnalyser::find_late_host() {
+void StepAnalyser::mark_launch_bound() {
     last_local_.clear();
     for (const Item* item : on_device_) {
         const auto before = std::find_if(last_local_.begin(), last_local_.end(), [item](const Item* last) {
@@ -467,7 +467,7 @@ void StepAnalyser::find_late_host() {
         });
         const bool is_first = before == last_local_.end();
         if (!is_first && (*before)->interval.end_ns <= item->interval.begin_ns + tolerance_ns) {
-            if (item->sample->lag_ms < idle_lag_ms) local_time_of((*before)->phase).is_host_late = true;
+            if (item->sample->lag_ms < idle_lag_ms) local_time_of((*before)->phase).is_launch_bound = true;
             last_local_.erase(before);
         } else if (!is_first) {
             continue;  // inside of it

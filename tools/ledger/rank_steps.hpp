@@ -34,7 +34,7 @@ struct LocalTime {
     double own_ms = 0;
     double duration_ms = 0;
     double spans = 0;
-    bool is_host_late = false;  // the device was done before the host launched what comes next on the stream
+    bool is_launch_bound = false;  // the device was done before the host launched what comes next on the stream
 };
 
 struct RankStep {
@@ -130,7 +130,7 @@ class StepAnalyser {
     void find_step_ms();
     void find_uncovered();
     void find_on_device();
-    void find_late_host();
+    void mark_launch_bound();
     LocalTime& local_time_of(std::uint32_t phase);
     void add_segments();
     void add_inner(const Item& inner);

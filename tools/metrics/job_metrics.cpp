@@ -155,7 +155,7 @@ void add_phases(Exposition& out, const Summary& summary, std::size_t max_phases)
         const auto [name, kind] = labels(*phase);
         add_durations(out, name, kind, *phase);
     }
-    out.begin("cep_phase_share_ratio", "gauge", "Part of the time of steps in which nothing hides the phase");
+    out.begin("cep_phase_share_ratio", "gauge", "Share of the time of steps in which nothing hides the phase");
     for (const PhaseSummary* phase : shown) {
         const auto [name, kind] = labels(*phase);
         if (phase->share) out.sample({name, kind}, *phase->share);
@@ -195,10 +195,10 @@ void add_stragglers(Exposition& out, const Verdict& verdict) {
                          "Time of the phase in slow steps over that on a usual rank", &Finding::slowdown);
     add_straggler_metric(out, verdict, "cep_straggler_excess_seconds", "Additional time of a slow step, median",
                          &Finding::excess_ms, seconds_per_ms);
-    add_straggler_metric(out, verdict, "cep_straggler_step_ratio", "Part of the steps in which the rank is slow",
+    add_straggler_metric(out, verdict, "cep_straggler_step_ratio", "Share of the steps in which the rank is slow",
                          &Finding::step_fraction);
     add_straggler_metric(out, verdict, "cep_straggler_cost_ratio",
-                         "Part of the time of all steps that the job loses by the rank", &Finding::cost_share);
+                         "Share of the time of all steps that the job loses by the rank", &Finding::cost_share);
 }
 
 void add_bound(Exposition& out, const Verdict& verdict) {
@@ -209,7 +209,7 @@ void add_bound(Exposition& out, const Verdict& verdict) {
     if (!verdict.shares) return;
     const StepShares& shares = *verdict.shares;
     const double wait = std::min(shares.wait, shares.comm);
-    out.begin("cep_step_part_ratio", "gauge", "Part of the time of all steps; communication is what no compute hides");
+    out.begin("cep_step_part_ratio", "gauge", "Share of the time of all steps; communication is what no compute hides");
     out.sample({{"part", "compute"}}, shares.compute);
     out.sample({{"part", "comm_wait"}}, wait);
     out.sample({{"part", "comm_transfer"}}, shares.comm - wait);
@@ -220,12 +220,12 @@ void add_bound(Exposition& out, const Verdict& verdict) {
 
 void add_efficiency(Exposition& out, const Efficiency& efficiency) {
     out.gauge("cep_comm_seconds", "Communication of a recorded step, mean", seconds(efficiency.comm_ms));
-    out.gauge("cep_exposed_comm_seconds", "The part of it that no compute hides", seconds(efficiency.exposed_comm_ms));
-    out.gauge("cep_overlap_ratio", "Part of communication that compute hides", efficiency.overlap_efficiency);
+    out.gauge("cep_exposed_comm_seconds", "That of it which no compute hides", seconds(efficiency.exposed_comm_ms));
+    out.gauge("cep_overlap_ratio", "Share of communication that compute hides", efficiency.overlap_efficiency);
     out.gauge("cep_mfu_ratio", "Model FLOPs utilization", efficiency.mfu);
     out.gauge("cep_hfu_ratio", "Hardware FLOPs utilization, with recomputation", efficiency.hfu);
     out.gauge("cep_tokens_per_second", "Tokens of the job per second", efficiency.tokens_per_s);
-    out.gauge("cep_pipeline_bubble_ratio", "Idle part of a pipeline stage", efficiency.bubble_fraction);
+    out.gauge("cep_pipeline_bubble_ratio", "Idle share of a pipeline stage", efficiency.bubble_fraction);
 }
 
 void add_memory(Exposition& out, const Summary& summary) {

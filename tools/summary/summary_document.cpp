@@ -246,7 +246,7 @@ Fields<PhaseSummary> phase_fields(bool of_groups, bool of_one_rank) {
         time_field("min_ms", "", "Shortest duration", &P::min_ms),
         time_field("max_ms", "max", "Longest duration", &P::max_ms).detail(1),
         time_field("total_ms", "", "Time of all spans", &P::total_ms),
-        {"share", "share", "Part of the time of recorded steps in which nothing hides it", &P::share, describe_percent},
+        {"share", "share", "Share of the time of recorded steps in which nothing hides it", &P::share, describe_percent},
         {"slowest_rank", of_one_rank ? "" : "slowest rank",
          "The rank with the most work of its own, by mean, or that the verdict names", &P::slowest_rank, slowest},
         {"skew", of_groups ? "" : "skew", "Mean of the slowest rank over the typical rank's", &P::skew, describe_skew}};

@@ -77,17 +77,17 @@ class WindowCursor {
         return window_of(of_.series->steps[phase_->samples[at_].step_index], window_steps_);
     }
     /// Copies the spans of the window, and goes to the next one.
-    std::size_t copy_to(RunSeries& part) {
+    std::size_t copy_to(RunSeries& in_window) {
         const std::int64_t window = this->window();
-        PhaseSeries& copy = part.phases.emplace_back();
+        PhaseSeries& copy = in_window.phases.emplace_back();
         copy.name = phase_->name;
         copy.kind = phase_->kind;
         copy.clock = phase_->clock;
         for (; !at_end() && this->window() == window; ++at_) {
             Sample copied = phase_->samples[at_];
             const std::int64_t step = of_.series->steps[copied.step_index];
-            if (part.steps.empty() || part.steps.back() != step) part.steps.push_back(step);
-            copied.step_index = static_cast<std::uint32_t>(part.steps.size() - 1);
+            if (in_window.steps.empty() || in_window.steps.back() != step) in_window.steps.push_back(step);
+            copied.step_index = static_cast<std::uint32_t>(in_window.steps.size() - 1);
             copy.samples.push_back(copied);
         }
         copy.samples.seal();
@@ -190,7 +190,7 @@ std::vector<const RankLedger*> ranks_of(const Group& group, const Ledger& ledger
 void add_shares(const std::vector<Group>& groups, const Ledger& ledger, std::vector<GroupSummary>& summaries) {
     auto summary = summaries.begin();
     for (const Group& group : groups) {
-        Ledger::Parts sums;
+        Ledger::Sums sums;
         std::unordered_map<const PhaseLedger*, double> visible_ms;
         for (const RankLedger* const rank : ranks_of(group, ledger)) {
             sums.recorded_ms += rank->recorded_ms;

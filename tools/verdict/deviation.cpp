@@ -75,11 +75,11 @@ void Deviation::find_fast(double floor_ms) {
 
 // What a host adds says nothing of how much the time of devices varies.
 void Deviation::leave_out_late_hosts(const LocalPhase& phase) {
-    if (phase.is_host_late.empty()) return;
+    if (phase.is_launch_bound.empty()) return;
     const std::size_t steps = usual_.size();
     for (std::size_t peer = 0; peer < group_.ranks.size(); ++peer)
         for (std::size_t step = 0; step < steps; ++step)
-            if (phase.is_host_late[group_.ranks[peer] * steps + step] != 0)
+            if (phase.is_launch_bound[group_.ranks[peer] * steps + step] != 0)
                 excess_[peer * steps + step] = std::numeric_limits<double>::quiet_NaN();
 }
 
@@ -103,13 +103,13 @@ void Deviation::centre() {
 
 double Deviation::spread_ms(std::size_t steps) const {
     if (fast_.size() < 2) return 0;
-    const std::size_t parts = std::max<std::size_t>(1, usual_.size() / std::max<std::size_t>(1, steps));
-    if (parts == 1) return spread_ms_;
-    const std::size_t length = usual_.size() / parts;
+    const std::size_t segments = std::max<std::size_t>(1, usual_.size() / std::max<std::size_t>(1, steps));
+    if (segments == 1) return spread_ms_;
+    const std::size_t length = usual_.size() / segments;
     std::vector<double> medians;
     for (const std::size_t peer : fast_)
-        for (std::size_t part = 0; part < parts; ++part)
-            medians.push_back(median_of(excess_ms(peer).subspan(part * length, length)));
+        for (std::size_t segment = 0; segment < segments; ++segment)
+            medians.push_back(median_of(excess_ms(peer).subspan(segment * length, length)));
     std::erase_if(medians, is_missing);
     return medians.size() < 2 ? spread_ms_ : std::max(spread_ms_, spread_of(std::move(medians)));
 }

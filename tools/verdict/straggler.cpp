@@ -49,7 +49,7 @@ std::vector<Straggler> search_steps(const Search& search, const Deviation& devia
 /// Whether the host of the rank was late in most of the steps from the first slow one to the last.
 bool is_host_mostly_late(const LocalPhase& phase, const Straggler& straggler) {
     const auto of_rank =
-        phase.is_host_late.begin() + static_cast<std::ptrdiff_t>(straggler.place * phase.own_ms.steps());
+        phase.is_launch_bound.begin() + static_cast<std::ptrdiff_t>(straggler.place * phase.own_ms.steps());
     const auto late = std::count(of_rank + static_cast<std::ptrdiff_t>(straggler.steps.first),
                                  of_rank + static_cast<std::ptrdiff_t>(straggler.steps.last) + 1, 1);
     return 2 * static_cast<std::size_t>(late) > straggler.steps.length();
@@ -79,7 +79,7 @@ void search_phase(Search& search, const SearchScale& scale) {
     for (std::size_t step = 0; step < phase.own_ms.steps(); ++step) usual_ms.push_back(deviation.usual_ms(step));
     search.usual_ms = typical_ms(usual_ms);
     search.found = search_steps(search, deviation, scale);
-    if (!phase.is_host_late.empty()) search_steps_of_device(search, scale);
+    if (!phase.is_launch_bound.empty()) search_steps_of_device(search, scale);
     for (Straggler& one : search.found) {
         one.is_of_some = search.work.is_of_some;
         one.is_alone = search.work.ranks == 1;
@@ -95,7 +95,7 @@ SearchScale scale_for(const JobTable& table, double relative_floor) {
     SearchScale scale;
     scale.floor_ms = std::max(StragglerRules::absolute_floor_ms, relative_floor * typical_ms(table.median_step_ms));
     const auto twice = std::count_if(table.local.begin(), table.local.end(),
-                                     [](const LocalPhase& phase) { return !phase.is_host_late.empty(); });
+                                     [](const LocalPhase& phase) { return !phase.is_launch_bound.empty(); });
     scale.tests = static_cast<double>(table.ranks.size() * (table.local.size() + 1 + static_cast<std::size_t>(twice)));
     return scale;
 }

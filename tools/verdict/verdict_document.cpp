@@ -317,8 +317,8 @@ class Sentences {
             const ChangeFact& change = verdict_.changes[i];
             std::string text = describe_change(change, verdict_.ranks);
             // What a phase waits for is not its own: some may have none of the change, and one may have more than all.
-            const double part = change.phase_change_ms / (change.after_ms - change.before_ms);
-            if (!change.phase.empty() && part >= most_of_it && part <= 1 / most_of_it)
+            const double share = change.phase_change_ms / (change.after_ms - change.before_ms);
+            if (!change.phase.empty() && share >= most_of_it && share <= 1 / most_of_it)
                 text += fmt::format(", most of it in {} ({})", change.phase, format_change_ms(change.phase_change_ms));
             document_.evidence.push_back(text);
         }

@@ -89,7 +89,7 @@ TEST(Deviation, WhatHostsAddIsNoNoiseOfDevices) {
         return 20 + 0.1 * normal() + (is_late(rank, step) ? 3 : 0);
     });
     for (std::size_t rank = 0; rank < 4; ++rank)
-        for (std::size_t step = 0; step < 200; ++step) phase.is_host_late.push_back(is_late(rank, step));
+        for (std::size_t step = 0; step < 200; ++step) phase.is_launch_bound.push_back(is_late(rank, step));
     const PeerGroup group = peers_of(4);
     const Deviation all = deviation_of(phase, group);
     const Deviation of_device = deviation_of(phase, group, 0, ChosenSteps::of_device);

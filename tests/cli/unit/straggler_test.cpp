@@ -96,7 +96,7 @@ LocalPhase phase_with_late_hosts(const MoreMs& more_ms) {
         return std::max(more_ms(rank, step), is_late(rank, step) ? 3.0 : 0.0);
     });
     for (std::size_t rank = 0; rank < job_ranks; ++rank)
-        for (std::size_t step = 0; step < job_steps; ++step) phase.is_host_late.push_back(is_late(rank, step));
+        for (std::size_t step = 0; step < job_steps; ++step) phase.is_launch_bound.push_back(is_late(rank, step));
     return phase;
 }
 
@@ -114,7 +114,7 @@ TEST(Stragglers, ASlowDeviceIsFoundAmongLateHosts) {
     EXPECT_EQ(straggler.last_step, 139);
     EXPECT_NEAR(straggler.excess_ms, 3, 0.1);
 
-    phase.is_host_late.clear();
+    phase.is_launch_bound.clear();
     const Found without = find(table_with({phase}));
     EXPECT_TRUE(without.costly.empty() && without.harmless.empty()) << "as much as hosts add, and as long";
 }
@@ -130,7 +130,8 @@ TEST(Stragglers, AHostThatIsMostlyLateIsNoSlowDeviceInTheOtherSteps) {
     const auto find_if_late = [&](std::size_t of_three) {
         LocalPhase phase =
             phase_with_late_hosts([&](std::size_t rank, std::size_t step) { return is_slow(rank, step) ? 3.0 : 0; });
-        for (std::size_t step = 80; step < 140; ++step) phase.is_host_late[5 * job_steps + step] = step % 3 < of_three;
+        for (std::size_t step = 80; step < 140; ++step)
+            phase.is_launch_bound[5 * job_steps + step] = step % 3 < of_three;
         const Found found = find(table_with({phase}));
         return found.costly.size() + found.harmless.size();
     };
@@ -146,7 +147,7 @@ TEST(Stragglers, WhereMostHostsAreAlwaysLateNoDeviceIsCompared) {
         });
         for (std::size_t rank = 0; rank < job_ranks; ++rank)
             for (std::size_t step = 0; step < job_steps; ++step)
-                phase.is_host_late.push_back(rank < always_late || (rank < 5 && is_late(rank, step)));
+                phase.is_launch_bound.push_back(rank < always_late || (rank < 5 && is_late(rank, step)));
         const Found found = find(table_with({phase}));
         return found.costly.size() + found.harmless.size();
     };
