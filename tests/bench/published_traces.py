@@ -105,8 +105,8 @@ def write_rank_files(rows, name, world_size, folder, most_steps):
 def main():
     arguments = parse_arguments()
     names = sorted(path.name[len("meta-"):-len(".yaml")] for path in arguments.data.glob("meta-*.yaml"))
-    print("| trace | S | study | replayed / observed |")
-    print("|---|--:|--:|--:|")
+    print("| trace | S | study | M_W | study | M_S of the largest stage | study, of the last stage | replayed / observed |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
     headlines = []
     with tempfile.TemporaryDirectory() as scratch:
         for name in names:
@@ -119,8 +119,11 @@ def main():
             verdict = json.loads(output.stdout)["verdict"]
             replay = verdict["replay"]
             study = json.loads((arguments.data / f"result-{name}.json").read_text())
+            workers = json.loads((arguments.data / f"mw-{name}.json").read_text())["Mw"]
+            last_stage = json.loads((arguments.data / f"ms-{name}.json").read_text())["Ms"]
             print(f"| {name} | {replay['slowdown']:.3f} | {study['blocking_slowdown']:.3f} "
-                  f"| {1 + replay['error']:.4f} |")
+                  f"| {replay['slowest_ranks_share']:.3f} | {workers:.3f} | {replay['slowest_stage_share']:.3f} "
+                  f"| {last_stage:.3f} | {1 + replay['error']:.4f} |")
             headlines.append(f"{name}: {verdict['headline']}")
     print("\n" + "\n".join(headlines))
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,8 +14,9 @@
 namespace cep::tool {
 namespace {
 
-constexpr double least_known = 0.95;  // of the work: with less, what pauses cost is approximate
-constexpr double most_of_it = 0.8;    // of what is lost to transfers: slow links are all there is to say of them
+constexpr double slowest_share = 0.03;  // of the ranks
+constexpr double least_known = 0.95;    // of the work: with less, what pauses cost is approximate
+constexpr double most_of_it = 0.8;      // of what is lost to transfers: slow links are all there is to say of them
 
 /// What steps would take if their work were balanced, its sources evened out one after the other.
 struct BalancedJob {
@@ -53,6 +56,11 @@ class BalancedJobFinder {
     BalancedJob find() {
         find_role_medians();
         find_levels();
+        if (job_.loss_ms > 0) {
+            find_excess();
+            find_slowest();
+            find_slowest_stage();
+        }
         return std::move(job_);
     }
 
@@ -129,11 +137,72 @@ class BalancedJobFinder {
         replay_.shares = {share(0), share(1), share(2), share(3)};
     }
 
+    void find_excess() {
+        excess_ms_.assign(steps_.ranks(), 0);
+        steps_.for_each_work([this](const StepGraph& graph, std::size_t node) {
+            const float over_ms = graph.own_ms[node] - steps_.typical.of_all(graph.keys[node]);
+            excess_ms_[graph.ranks[node]] += graph.weight * static_cast<double>(std::max(0.0F, over_ms));
+        });
+    }
+
+    /// What was observed, but typical work of these ranks; or typical work, but what was observed of these.
+    [[nodiscard]] Scenario with_typical(std::span<const std::uint32_t> ranks, bool of_chosen) const {
+        return with_work([this, chosen = steps_.chosen(ranks), of_chosen](const StepGraph& graph, std::size_t node) {
+            const bool is_chosen = !steps_.is_comm(graph.keys[node]) && chosen[graph.ranks[node]];
+            return is_chosen == of_chosen ? steps_.typical.of_all(graph.keys[node]) : graph.own_ms[node];
+        });
+    }
+    [[nodiscard]] static std::vector<std::uint32_t> most_first(const std::vector<double>& excess_ms) {
+        std::vector<std::uint32_t> order(excess_ms.size());
+        std::iota(order.begin(), order.end(), 0U);
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::uint32_t a, std::uint32_t b) { return excess_ms[a] > excess_ms[b]; });
+        return order;
+    }
+
+    // M_W. The excess bounds what a rank can cost, so that only the first have to be replayed one by one.
+    void find_slowest() {
+        constexpr std::size_t most_replayed = 8;
+        std::vector<std::uint32_t> order = most_first(excess_ms_);
+        const auto wanted =
+            static_cast<std::size_t>(std::ceil(slowest_share * static_cast<double>(order.size()) - 1e-9));
+        if (wanted < most_replayed) {
+            order.resize(std::min(order.size(), most_replayed));
+            std::vector<Scenario> scenarios;
+            for (const std::uint32_t& rank : order) scenarios.push_back(with_typical(std::span(&rank, 1), false));
+            const std::vector<double> alone_ms = steps_.replayer.mean_steps_ms(scenarios);
+            std::vector<std::pair<double, std::uint32_t>> slowest;
+            for (std::size_t i = 0; i < order.size(); ++i) slowest.emplace_back(-alone_ms[i], order[i]);
+            std::sort(slowest.begin(), slowest.end());
+            for (std::size_t i = 0; i < order.size(); ++i) order[i] = slowest[i].second;
+        }
+        order.resize(std::min(order.size(), std::max<std::size_t>(1, wanted)));
+        replay_.slowest_ranks_share = share_without(steps_.replayer.mean_step_ms(with_typical(order, true)));
+    }
+
+    // M_S.
+    void find_slowest_stage() {
+        constexpr std::size_t most_stages = 16;
+        const Roles& roles = model_.roles;
+        if (roles.count() < 2) return;
+        std::vector<double> of_role_ms(roles.count());
+        for (std::uint32_t rank = 0; rank < steps_.ranks(); ++rank) of_role_ms[roles.of_rank[rank]] += excess_ms_[rank];
+        std::vector<std::uint32_t> order = most_first(of_role_ms);
+        order.resize(std::min(order.size(), most_stages));
+        std::vector<Scenario> scenarios;
+        for (const std::uint32_t role : order) scenarios.push_back(with_typical(roles.members[role], true));
+        const std::vector<double> without_ms = steps_.replayer.mean_steps_ms(scenarios);
+        replay_.slowest_stage_share = share_without(*std::min_element(without_ms.begin(), without_ms.end()));
+    }
+
+    [[nodiscard]] double share_without(double step_ms) const { return (job_.as_it_was_ms - step_ms) / job_.loss_ms; }
+
     const ReplayedSteps& steps_;
     const JobModel& model_;
     const SlowRanks& slow_;
     Replay& replay_;
     BalancedJob job_;
+    std::vector<double> excess_ms_;  // by rank: what it can cost at most
 };
 
 class CauseFinder {

@@ -60,6 +60,8 @@ struct Replay {
     double ideal_ms = 0;        // with typical durations
     double slowdown = 1;        // replayed / ideal
     LossShares shares;
+    double slowest_ranks_share = 0;  // of the loss, that of the slowest 3 % of the ranks (M_W)
+    double slowest_stage_share = 0;  // of the loss, that of one stage (M_S)
     bool stages_are_inferred = false;
     std::size_t stages = 1;
     std::size_t pipeline_length = 1;  // stages, as far as run rows or who waits for whom say

@@ -165,6 +165,8 @@ void write_causes(JsonWriter& json, const Verdict& verdict) {
             json.members("communication", replay.shares.communication, "within_ranks", replay.shares.within_ranks,
                          "ranks", replay.shares.ranks, "stages", replay.shares.stages);
         });
+        json.members("slowest_ranks_share", replay.slowest_ranks_share, "slowest_stage_share",
+                     replay.slowest_stage_share);
     });
     json.objects("causes", verdict.causes(), [&](const Finding* cause) {
         json.members("kind", kind_name(*cause), "ranks", cause->ranks, "host",
