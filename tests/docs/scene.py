@@ -66,7 +66,9 @@ class Scene:
 
     def own_environment(self, programs: Path) -> dict[str, str]:
         build = Path(os.environ["GUIDE_BUILD_DIRECTORY"])
+        binding = build / "bindings/python/native/_native.abi3.so"
         return {
+            "CEP_BINDING": str(binding) if binding.exists() else "ctypes",
             "PATH": f"{programs}:{os.environ['PATH']}",
             "PYTHONPATH": str(REPOSITORY / "bindings/python"),
             "CEP_LIBRARY": str(build / "lib/libcep.so.0"),

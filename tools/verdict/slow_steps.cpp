@@ -52,7 +52,7 @@ class SlowStepSearch {
         if (count_values(excess_ms_) < StragglerRules::least_steps) return std::nullopt;
         const auto is_much = [this](double ms) { return ms >= scale_.floor_ms; };
         if (std::none_of(excess_ms_.begin(), excess_ms_.end(), is_much)) return std::nullopt;
-        if (!find_range() && !find_single_steps()) return std::nullopt;
+        if (!(find_range() ? refine_range() : find_single_steps())) return std::nullopt;
         Straggler straggler;
         describe(straggler);
         if (straggler.excess_ms < scale_.floor_ms) return std::nullopt;
@@ -127,6 +127,17 @@ class SlowStepSearch {
         const double chance = exceedances.chance_of(peer_, count_slow(range), static_cast<double>(range.length()));
         chance_ = std::max(chance_, std::min(1.0, scale_.tests * ranges * chance));
         return chance_ > most_chance_;
+    }
+
+    // The median of a range in which only some steps are slow lies between the two kinds.
+    bool refine_range() {
+        if (slow_share(best_range(halfway_ms_)) >= StragglerRules::nearly_all) return true;
+        const double chance = chance_;
+        const double halfway_ms = halfway_ms_;
+        if (find_single_steps()) return true;
+        chance_ = chance;
+        halfway_ms_ = halfway_ms;
+        return true;
     }
 
     // More steps beyond what is usual than a usual rank has.
