@@ -25,6 +25,7 @@ typedef struct {
     char on_device;                         ///< whether the group's collectives run on the device
     char waits_on_host;                     ///< whether to wait for a Work blocks the thread
     PyThread_type_lock lock;                ///< from the record of the waiter's event to the wait for it
+    unsigned long owner;                    ///< the thread that has the lock; 0 for none
 } side_stream_object;
 
 static PyObject* call(const side_stream_object* self, int at, PyObject* argument) {
@@ -53,19 +54,31 @@ static bool find_current(side_stream_object* self) {
     return is_done(arguments);
 }
 
-/// Has this stream wait for the current one, which it returns as use() takes it: a new reference. PyTorch gives the
-/// interpreter's lock up meanwhile, and all threads have one event.
-static PyObject* wait_for_current(side_stream_object* self) {
+static void take_lock(side_stream_object* self) {
     if (PyThread_acquire_lock(self->lock, NOWAIT_LOCK) == 0) {
         Py_BEGIN_ALLOW_THREADS;
         PyThread_acquire_lock(self->lock, WAIT_LOCK);
         Py_END_ALLOW_THREADS;
     }
+    self->owner = PyThread_get_thread_ident();
+}
+
+static void let_go(side_stream_object* self) {
+    self->owner = 0;
+    PyThread_release_lock(self->lock);
+}
+
+/// Has this stream wait for the current one, which it returns as use() takes it: a new reference. PyTorch gives the
+/// interpreter's lock up meanwhile, and all threads have one event. A handler of a signal may come in between, on the
+/// thread that has the lock, and make a collective itself.
+static PyObject* wait_for_current(side_stream_object* self) {
+    const bool is_within = self->owner == PyThread_get_thread_ident();
+    if (!is_within) take_lock(self);
     PyObject* arguments = NULL;
     if (find_current(self) && is_done(call(self, record_at, self->current)) &&
         is_done(call(self, wait_at, self->calls[waiter_at])))
         set_reference(&arguments, self->current_arguments);
-    PyThread_release_lock(self->lock);
+    if (!is_within) let_go(self);
     return arguments;
 }
 

@@ -341,3 +341,23 @@ def test_threads_that_make_collectives_at_once_wait_each_for_its_own_stream(prof
     begin()
     other.join()
     assert [entry[-1] for entry in log if entry[0] == "waits for stream"] == [7, 8]
+
+
+def test_a_signals_handler_that_makes_a_collective_in_the_midst_of_another_goes_on(profiler, log):
+    stream, event = Stream(log, 101), Event()
+    nested, region = [], profiler.region("all_reduce", kind="comm")
+
+    def record(current):
+        if not nested:
+            nested.append(True)
+            begin()
+        event.record(current)
+
+    def begin():
+        AsyncSpan(region, side, (4, None, "world", 1, None, False)).end_with_works([Work(log)], [])
+
+    cuda = torch.cuda.set_stream, torch.cuda.current_device, torch.cuda.set_device
+    calls = None, lambda device: Stream(log, 7), lambda one: (one,), record, stream.wait_event, event, *cuda
+    side = SideStream(0, stream, calls, True, False)
+    begin()
+    assert [entry[-1] for entry in log if entry[0] == "waits for stream"] == [7, 7]
