@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -66,8 +67,13 @@ def test_processes_of_mpirun(cep, ten_ranks, environment, tmp_path, processes):
     # Open MPI looks for ssh even where there is no other host.
     environment["OMPI_MCA_plm_rsh_agent"] = "true"
     as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    subprocess.run(["mpirun", *as_root, "--oversubscribe", "-n", str(processes), sys.executable,
-                    EXAMPLES / "merge_shares.py", "job", "merged"], cwd=tmp_path, env=environment, timeout=240, check=True)
+    command = ["mpirun", *as_root, "--oversubscribe", "-n", str(processes), sys.executable, EXAMPLES / "merge_shares.py"]
+    status = -signal.SIGSEGV
+    for _ in range(3):  # mpirun itself can crash where it reads what the processes write (Open MPI 4.1.4)
+        if status == -signal.SIGSEGV:
+            shutil.rmtree(tmp_path / "merged", ignore_errors=True)
+            status = subprocess.run([*command, "job", "merged"], cwd=tmp_path, env=environment, timeout=240).returncode
+    assert status == 0
     assert len(list((tmp_path / "merged").iterdir())) == min(processes, 10)
     assert_same(cep, f"merged/part_*_of_{processes}.jsonl.zst")
 

@@ -17,12 +17,14 @@ std::vector<double> quantiles_over_ranks(const StepMatrix& ms, double q) {
 }
 
 std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks, double q) {
-    if (ranks.empty() || ms.steps() == 0) return std::vector<double>(ms.steps(), std::numeric_limits<double>::quiet_NaN());
+    if (ranks.empty() || ms.steps() == 0)
+        return std::vector<double>(ms.steps(), std::numeric_limits<double>::quiet_NaN());
     // As many steps at a time as share a cache line, since those of one rank are neighbours.
-    const std::size_t at_a_time = std::min(64 / sizeof(float), ms.steps());
+    constexpr std::size_t at_a_time = 64 / sizeof(float);
+    const std::size_t most_taken = std::min(at_a_time, ms.steps());
     std::vector<double> quantiles;
     quantiles.reserve(ms.steps());
-    std::vector<double> of_steps(at_a_time * ranks.size());
+    std::vector<double> of_steps(most_taken * ranks.size());
     for (std::size_t first = 0; first < ms.steps(); first += at_a_time) {
         const std::size_t taken = std::min(at_a_time, ms.steps() - first);
         for (std::size_t i = 0; i < ranks.size(); ++i) {
