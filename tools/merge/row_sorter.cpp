@@ -7,6 +7,12 @@
 namespace cep::tool {
 namespace {
 
+// Batches of this size stay in a core's cache while they are filled and sorted.
+constexpr std::size_t max_batch_bytes = std::size_t{4} << 20;
+constexpr std::size_t min_window_bytes = std::size_t{16} << 10;
+constexpr std::size_t max_window_bytes = std::size_t{256} << 10;
+constexpr std::size_t min_windows = 16;
+
 std::string_view bytes_of(std::span<const RowEntry> entries) {
     return {reinterpret_cast<const char*>(entries.data()), entries.size_bytes()};
 }
@@ -176,16 +182,6 @@ RowRun merge_into_one(const RowRun* runs, std::size_t count, std::size_t window_
                [&](const RowEntry& entry, std::string_view text) { writer.add(entry, text); });
     return writer.finish();
 }
-
-namespace {
-
-// Batches of this size stay in a core's cache while they are filled and sorted.
-constexpr std::size_t max_batch_bytes = std::size_t{4} << 20;
-constexpr std::size_t min_window_bytes = std::size_t{16} << 10;
-constexpr std::size_t max_window_bytes = std::size_t{256} << 10;
-constexpr std::size_t min_windows = 16;
-
-}  // namespace
 
 // A quarter of the memory is for batches being filled, half for sorted batches, a quarter for reading runs again.
 RowSorter::RowSorter(std::size_t memory_bytes, std::string spill_directory, unsigned threads)

@@ -62,10 +62,12 @@ std::optional<Selection> select(const Job& job, const Filter& ranks) {
     Selection selection{{}, {steps.begin(), steps.end()}, last_steps.size(), *steps.begin()};
     if (steps.size() > Selection::kept_steps)
         selection.steps.erase(selection.steps.begin(), selection.steps.end() - Selection::kept_steps);
+    // Of a job with more spans than are kept, some steps have all of theirs and the others none, perhaps all of these.
+    const std::int64_t compared_from = job.choice.keeps_all() ? selection.steps.front() : INT64_MIN;
     std::vector<std::pair<double, std::int64_t>> by_cost;
     for (const auto& [rank, last_step] : last_steps)
         if (last_step >= selection.steps.front())
-            by_cost.emplace_back(own_work_ms(job.ranks.at(rank), selection.steps.front()), rank);
+            by_cost.emplace_back(own_work_ms(job.ranks.at(rank), compared_from), rank);
     std::sort(by_cost.begin(), by_cost.end());
     const std::size_t last = by_cost.size() - 1;
     if (last >= 3) by_cost = {by_cost.front(), by_cost[last / 2], by_cost.back()};

@@ -148,7 +148,11 @@ static int side_stream_init(PyObject* object, PyObject* args, PyObject* keywords
     set_reference(&self->stream, stream);
     self->on_device = (char)(on_device != 0);
     self->waits_on_host = (char)(waits != 0);
-    if (self->lock == NULL && (self->lock = PyThread_allocate_lock()) == NULL) return -1;
+    if (self->lock == NULL) self->lock = PyThread_allocate_lock();
+    if (self->lock == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
     PyObject* arguments = call(self, identify_at, stream);
     if (arguments == NULL) return -1;
     set_reference(&self->arguments, arguments);

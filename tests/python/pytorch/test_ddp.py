@@ -187,6 +187,25 @@ dist.destroy_process_group()
     assert comm_rows(files, 0) == []
 
 
+def test_the_reductions_of_another_kind_of_device_are_told_not_to_be_timed(job, files):
+    job.run(
+        1,
+        """
+import warnings
+from cep.torch import _ddp
+del _ddp._KEYS["cpu"]  # as it lacks that of any other kind
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+with cep.Profiler(folder, record_every_n_steps=1) as prof, warnings.catch_warnings(record=True) as told:
+    prof.step(0)
+    with cep.torch.instrument(prof, model, None):
+        model(torch.ones(1, 4)).sum().backward()
+assert "not timed: its parameters are on a device of type cpu" in str(told[0].message), told
+dist.destroy_process_group()
+""",
+    )
+    assert comm_rows(files, 0) == []
+
+
 def test_a_reduction_that_raises_is_marked_and_raises(job, files):
     job.run(
         1,

@@ -35,8 +35,6 @@ _c10d: Any = getattr(torch._C, "_distributed_c10d", None)
 # They make Python's objects of those that the dispatcher passes.
 _unbox_group: Any = getattr(getattr(_c10d, "ProcessGroup", None), "unbox", None)
 _unbox_work: Any = getattr(getattr(_c10d, "Work", None), "unbox", None)
-
-
 _is_capturing: Any = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)  # None without CUDA
 
 
@@ -151,11 +149,15 @@ def time_reductions(model: Any, profiler: Profiler) -> list[Removal]:
     ddp: Any = next((module for module in model.modules() if isinstance(module, is_ddp)), None)
     if ddp is None:
         return []
+    device = next(ddp.parameters()).device.type
+    if device not in _KEYS:
+        warn(f"the all-reduces of DistributedDataParallel are not timed: its parameters are on a device of type {device}")
+        return []
     try:
         reductions = profiler.__dict__.get("_ddp_reductions")
         if reductions is None:
             reductions = profiler.__dict__.setdefault("_ddp_reductions", DDPReductions(recorder_of(profiler)))
-        return [reductions.hold(ddp.process_group, next(ddp.parameters()).device.type)]
+        return [reductions.hold(ddp.process_group, device)]
     except Exception as error:  # these are not PyTorch's public functions
         warn(f"the all-reduces of DistributedDataParallel are not timed: {type(error).__name__}: {error}")
         return []
