@@ -177,7 +177,7 @@ def measure_healthy(pool, count, first_seed, only, wrong):
     weights = [(kind, "8 ranks, 200 steps", 6) for kind in KINDS] + [(kind, shape, 1) for shape in SHAPES for kind in KINDS]
     all_weights = sum(weight for *_, weight in weights)
     tasks = [(kind, shape, first_seed + i) for kind, shape, weight in weights
-             for i in range(max(1, count * weight // all_weights)) if only in kind]
+             for i in range(max(1, count * weight // all_weights)) if only in f"{kind}, {shape}"]
     rows = {}
     for (kind, shape), alarm, abstained, rules, text in run(pool, judge_healthy, tasks):
         for name in (kind if shape not in SHAPES else shape, "all"):
@@ -221,7 +221,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--healthy", type=int, default=10000, help="healthy jobs in all (%(default)s)")
     parser.add_argument("--power", type=int, default=20, help="jobs for each cell of the power curve (%(default)s)")
-    parser.add_argument("--only", default="", help="kinds of noise that have this in their names")
+    parser.add_argument("--only", default="", help="kinds of noise, and shapes of jobs, that have this in their names")
     parser.add_argument("--first-seed", type=int, default=0, help="of the healthy jobs (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--wrong", action="store_true", help="show the headline of each healthy job with an alarm")

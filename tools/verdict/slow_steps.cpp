@@ -13,6 +13,9 @@ namespace cep::tool {
 namespace {
 
 constexpr Segment none{1, 0};
+constexpr double longest_pause = 8;      // steps between two that may have one cause
+constexpr double most_in_a_row = 4;      // slow steps that may have one cause on any rank
+constexpr double few_by_chance = 0.2;    // neighbours within the pause, of all such steps
 constexpr double rare = 0.05;            // of all steps
 constexpr double most_score = 3;         // of the noise: one step far out does not make a range
 constexpr double least_halfway = 2;      // of the noise, to what counts as slow
@@ -104,8 +107,9 @@ class SlowStepSearch {
         chance_ = std::min(1.0, scale_.tests * ranges * student_tail(excess_ms / error_ms, freedom));
         halfway_ms_ = excess_ms / 2;
         if (is_unanimous(excess_ms)) most_chance_ = StragglerRules::false_alarms_of_all;
+        const std::size_t windows = deviation_.usual_peers().size() * (excess_ms_.size() / range.length());
         return chance_ <= most_chance_ &&
-               excess_ms >= StragglerRules::noise_multiple * deviation_.spread_ms(range.length()) &&
+               excess_ms >= spread_multiple(windows) * deviation_.spread_ms(range.length()) &&
                !is_usual_burst(range, ranges);
     }
 
@@ -269,6 +273,17 @@ class SlowStepSearch {
 
 }  // namespace
 
+double noise_multiple(const Deviation& deviation) {
+    return student_quantile(normal_tail(StragglerRules::noise_multiple),
+                            std::max(2.0, deviation.independent_values() - 1));
+}
+
+double spread_multiple(std::size_t medians) {
+    constexpr double least_freedom = 5;  // of fewer, it would be hundreds: then the noise alone must tell
+    const double freedom = std::max(least_freedom, static_cast<double>(medians) - 1);
+    return std::max(StragglerRules::noise_multiple, student_quantile(StragglerRules::spread_chance, freedom));
+}
+
 Exceedances::Exceedances(const Deviation& deviation, double threshold_ms) {
     const std::size_t peers = deviation.ranks().size();
     is_usual_.resize(peers);
@@ -284,22 +299,36 @@ Exceedances::Exceedances(const Deviation& deviation, double threshold_ms) {
         usual_count_ += counts_[peer];
         usual_steps_ += steps_[peer];
     }
+    // Rare steps that are near each other have one cause; of frequent ones, some are neighbours by chance.
+    const double rate = usual_count_ / std::max(1.0, usual_steps_);
+    const auto pause = static_cast<std::size_t>(std::clamp(few_by_chance / std::max(rate, 1e-9), 2.0, longest_pause));
     for (std::size_t peer = 0; peer < peers; ++peer) {
-        bursts_.push_back(counts_[peer] > 0 ? burst_size(deviation.excess_ms(peer), threshold_ms, 2) : 1);
+        const bool has_any = counts_[peer] > 0;
+        const std::span<const double> excess_ms = deviation.excess_ms(peer);
+        bursts_.push_back(has_any ? burst_size(excess_ms, threshold_ms, pause) : 1);
+        rows_.push_back(has_any && rate < rare ? std::min(burst_size(excess_ms, threshold_ms, 2), most_in_a_row) : 1);
         // What noise often reaches comes together as noise does.
-        if (usual_count_ > rare * usual_steps_) bursts_.back() = std::max(bursts_.back(), deviation.inflation());
-        if (is_usual_[peer]) usual_bursts_.push_back(bursts_.back());
+        if (rate >= rare) bursts_.back() = std::max(bursts_.back(), deviation.inflation());
+        if (!is_usual_[peer]) continue;
+        usual_bursts_.push_back(bursts_.back());
+        usual_rows_.push_back(rows_.back());
     }
     std::sort(usual_bursts_.begin(), usual_bursts_.end());
+    std::sort(usual_rows_.begin(), usual_rows_.end());
 }
 
-// A tenth of the other ranks, and one, may have bursts that are faults.
+// A tenth of the other ranks, and one, may have bursts that are faults. What is as long in a row on any other rank has
+// one cause here too.
 double Exceedances::burst_for(std::size_t peer) const {
-    if (usual_bursts_.size() < 4) return 1;
-    const std::size_t others = usual_bursts_.size() - (is_usual_[peer] ? 1 : 0);
-    auto at = static_cast<std::size_t>(0.9 * static_cast<double>(others - 1));
-    if (is_usual_[peer] && usual_bursts_[at] >= bursts_[peer]) ++at;
-    return std::max(1.0, usual_bursts_[at]);
+    const auto of_others = [&](const std::vector<double>& usual, double own, double share) {
+        const std::size_t others = usual.size() - (is_usual_[peer] ? 1 : 0);
+        if (others == 0) return 1.0;
+        auto at = static_cast<std::size_t>(share * static_cast<double>(others - 1));
+        if (is_usual_[peer] && usual[at] >= own) ++at;
+        return usual[at];
+    };
+    const double in_a_row = std::min(rows_[peer], of_others(usual_rows_, rows_[peer], 1));
+    return std::max({1.0, in_a_row, usual_bursts_.size() < 4 ? 1 : of_others(usual_bursts_, bursts_[peer], 0.9)});
 }
 
 const Exceedances& ExceedancesByThreshold::of(double threshold_ms) {

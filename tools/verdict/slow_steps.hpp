@@ -20,6 +20,12 @@ struct SearchScale {
     double threshold_ms = 0;  // a single step above it is not a usual one
 };
 
+/// How many of its standard deviations noise does not exceed: the more, the fewer independent values that is taken
+/// from.
+[[nodiscard]] double noise_multiple(const Deviation& deviation);
+/// The same of the spread of the medians of so many ranks or windows.
+[[nodiscard]] double spread_multiple(std::size_t medians);
+
 /// How often the ranks of a role exceed something, and how many of such steps come together: one after the other, they
 /// count as one.
 class Exceedances {
@@ -45,7 +51,9 @@ class Exceedances {
     double usual_count_ = 0;
     double usual_steps_ = 0;
     std::vector<double> bursts_;        // by peer: E[size²] / E[size] of its bursts
+    std::vector<double> rows_;          // by peer: the same of steps one after the other, at most a few
     std::vector<double> usual_bursts_;  // of usual ranks, ascending
+    std::vector<double> usual_rows_;
 };
 
 /// The same of several thresholds, of which those that nearly agree share one.

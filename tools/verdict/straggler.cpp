@@ -29,8 +29,8 @@ struct Search {
 };
 
 std::vector<Straggler> search_steps(const Search& search, const Deviation& deviation, SearchScale scale) {
-    scale.threshold_ms = std::max(
-        scale.floor_ms, StragglerRules::noise_multiple * std::max(deviation.noise_ms(), deviation.spread_ms()));
+    scale.threshold_ms = std::max({scale.floor_ms, noise_multiple(deviation) * deviation.noise_ms(),
+                                   spread_multiple(deviation.usual_peers().size()) * deviation.spread_ms()});
     ExceedancesByThreshold exceedances(deviation);
     std::vector<Straggler> found;
     for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {

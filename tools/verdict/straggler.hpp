@@ -20,6 +20,7 @@ struct StragglerRules {
     static constexpr double relative_floor = 0.02;     // of a typical step
     static constexpr double absolute_floor_ms = 0.05;  // below it, clocks and schedulers speak
     static constexpr double noise_multiple = 4.5;      // of the robust standard deviations over steps and over ranks
+    static constexpr double spread_chance = 1e-4;      // of so many spreads over ranks, by Student's distribution
     static constexpr double false_alarms = 1e-4;       // a job: chance that noise makes any rank look like a straggler
     static constexpr double false_alarms_of_all =
         0.05;  // the same, if no step contradicts it, and it takes many times as long
