@@ -62,7 +62,7 @@ std::optional<Selection> select(const Job& job, const Filter& ranks) {
     Selection selection{{}, {steps.begin(), steps.end()}, last_steps.size(), *steps.begin()};
     if (steps.size() > Selection::kept_steps)
         selection.steps.erase(selection.steps.begin(), selection.steps.end() - Selection::kept_steps);
-    // Of a job with more spans than are kept, some steps have all of theirs and the others none, perhaps all of these.
+    // Where there are more spans than are kept, only some steps have samples, and perhaps none of the last ones.
     const std::int64_t compared_from = job.choice.keeps_all() ? selection.steps.front() : INT64_MIN;
     std::vector<std::pair<double, std::int64_t>> by_cost;
     for (const auto& [rank, last_step] : last_steps)

@@ -8,7 +8,7 @@
 namespace cep::tool {
 namespace {
 
-/// 100 steps, of which those with samples are chosen by a hash: none of the last 50.
+/// 100 steps. Only step 10 has samples, as in a job that has too many spans to keep.
 Job job_with_samples_of_step_10(const std::vector<double>& forward_ms) {
     std::vector<std::int64_t> steps(100);
     std::iota(steps.begin(), steps.end(), 0);

@@ -28,7 +28,7 @@ _OPERATOR = "allreduce_"
 # By device: the key that the dispatcher tries before that of the backend.
 _KEYS = {"cpu": "AutogradCPU", "cuda": "AutogradCUDA"}
 
-_can_override = "allow_override" in inspect.signature(torch.library.Library.impl).parameters  # or never does, before it
+_can_override = "allow_override" in inspect.signature(torch.library.Library.impl).parameters  # PyTorch without it never refuses
 _NO_OVERRIDE = {"allow_override": False} if _can_override else {}
 
 _c10d: Any = getattr(torch._C, "_distributed_c10d", None)
