@@ -10,12 +10,6 @@
 
 enum { longest_text_bytes = 1 << 20, most_listed_ranks = 65536 };
 
-static cep_options fresh(void) {
-    cep_options options;
-    CHECK_EQ(cep_options_init(&options, sizeof options), CEP_OK);
-    return options;
-}
-
 static void write_text(const char* path, const char* text) {
     FILE* file = fopen(path, "w");
     CHECK(file != NULL);
@@ -25,7 +19,7 @@ static void write_text(const char* path, const char* text) {
 
 // The load fails with that code, its message has each part, and no option changes.
 static void check_load_refused(const char* json, int32_t code, const char* name, const char* value) {
-    cep_options options = fresh();
+    cep_options options = fresh_options();
     options.start_step = 42;
     const cep_options before = options;
     CHECK_EQ(cep_options_load_json(&options, json), code);
@@ -37,13 +31,13 @@ static void check_load_refused(const char* json, int32_t code, const char* name,
 
 // Loads a configuration into fresh options, which must be accepted.
 static cep_options loaded(const char* json) {
-    cep_options options = fresh();
+    cep_options options = fresh_options();
     CHECK_EQ(cep_options_load_json(&options, json), CEP_OK);
     return options;
 }
 
 TEST(json_text_sets_every_option_it_names) {
-    cep_options options = fresh();
+    cep_options options = fresh_options();
     CHECK_EQ(
         cep_options_load_json(
             &options,
@@ -53,31 +47,12 @@ TEST(json_text_sets_every_option_it_names) {
             "\"backend\":\"host\",\"run_id\":\"r1\",\"meta\":{\"model\":\"m\"},\"max_overhead_percent\":0.125,"
             "\"capture_range\":\"100-104@0,8\"}"),
         CEP_OK);
-    CHECK_EQ(options.enable, 1);
-    CHECK_TEXT(options.directory, "d");
-    CHECK_EQ(options.rank, 3);
-    CHECK_EQ(options.world_size, 8);
-    CHECK_EQ(options.local_rank, 1);
-    CHECK_EQ(options.layout, CEP_LAYOUT_FLAT);
-    CHECK_EQ(options.start_step, 5);
-    CHECK_EQ(options.end_step, 500);
-    CHECK_EQ(options.record_every_n_steps, 2);
-    CHECK_EQ(options.flush_every_n_steps, 4);
-    CHECK_EQ(options.ranks_count, 3);
-    CHECK(options.ranks[0] == 0 && options.ranks[1] == 3 && options.ranks[2] == 7);
-    CHECK_EQ(options.max_file_bytes, 1000000);
-    CHECK_EQ(options.ring_capacity, 64);
-    CHECK_EQ(options.pool_limit, 128);
-    CHECK_EQ(options.backend, CEP_BACKEND_HOST);
-    CHECK_TEXT(options.run_id, "r1");
-    CHECK_CONTAINS(options.meta, "\"model\"");
-    CHECK(options.max_overhead_percent == 0.125);
-    CHECK_TEXT(options.capture_range, "100-104@0,8");
+    check_each_option_is_given(&options);
     cep_options_clear(&options);
 }
 
 TEST(json_keeps_the_options_that_it_does_not_name) {
-    cep_options options = fresh();
+    cep_options options = fresh_options();
     options.ring_capacity = 32;
     CHECK_EQ(cep_options_load_json(&options, "{\"enable\":true,\"start_step\":5}"), CEP_OK);
     CHECK_EQ(options.start_step, 5);
@@ -115,7 +90,7 @@ TEST(a_json_file_is_read_by_its_path) {
 }
 
 TEST(null_end_step_means_no_end) {
-    cep_options options = fresh();
+    cep_options options = fresh_options();
     options.end_step = 9;
     CHECK_EQ(cep_options_load_json(&options, "{\"end_step\":null}"), CEP_OK);
     CHECK_EQ(options.end_step, CEP_NO_END_STEP);
@@ -123,7 +98,7 @@ TEST(null_end_step_means_no_end) {
 }
 
 TEST(load_json_refuses_null_arguments) {
-    cep_options options = fresh();
+    cep_options options = fresh_options();
     CHECK_EQ(cep_options_load_json(NULL, "{}"), CEP_EINVAL);
     CHECK_EQ(cep_options_load_json(&options, NULL), CEP_EINVAL);
 }
@@ -290,7 +265,7 @@ TEST(meta_is_kept_as_it_is_written) {
 }
 
 TEST(integers_of_64_bits_are_read_exactly) {
-    cep_options options = fresh();
+    cep_options options = fresh_options();
     CHECK_EQ(cep_options_load_json(&options, "{\"end_step\":9223372036854775807,\"start_step\":9007199254740993}"),
              CEP_OK);
     CHECK_EQ(options.end_step, INT64_MAX);
@@ -326,14 +301,14 @@ TEST(json_nested_too_deeply_is_refused) {
     memset(json + head, '[', depth);
     memset(json + head + depth, ']', depth);
     strcpy(json + head + 2 * depth, "}");
-    cep_options options = fresh();
+    cep_options options = fresh_options();
     CHECK(cep_options_load_json(&options, json) < 0);
     free(json);
     cep_options_clear(&options);
 }
 
 TEST(a_value_out_of_its_range_is_refused_at_open_at_the_latest) {
-    cep_options options = fresh();
+    cep_options options = fresh_options();
     const int32_t code = cep_options_load_json(&options, "{\"enable\":true,\"record_every_n_steps\":-4}");
     cep_profiler* profiler = NULL;
     CHECK_EQ(code == CEP_OK ? cep_open(&options, &profiler) : code, CEP_EOPTION);
@@ -344,7 +319,7 @@ TEST(a_value_out_of_its_range_is_refused_at_open_at_the_latest) {
 }
 
 TEST(options_from_json_outlive_their_struct_in_the_profiler) {
-    cep_options options = fresh();
+    cep_options options = fresh_options();
     CHECK_EQ(cep_options_load_json(&options,
                                    "{\"enable\":true,\"directory\":\"out\",\"record_every_n_steps\":1,\"ranks\":[0],"
                                    "\"meta\":{\"model\":{\"layers\":12}}}"),

@@ -234,14 +234,6 @@ TEST(the_default_directory_is_cuda_event_profiler) {
     CHECK(path_exists("cuda_event_profiler/cuda_events_rank_0.jsonl"));
 }
 
-TEST(the_file_is_named_after_the_rank) {
-    cep_options options = host_options();
-    options.rank = 123;
-    options.world_size = 1024;
-    close_now(open_with(&options));
-    CHECK(path_exists("out/cuda_events_rank_123.jsonl"));
-}
-
 TEST(the_library_copies_the_strings_and_arrays_it_is_given) {
     char directory[] = "out";
     char meta[] = "{\"a\":1}";

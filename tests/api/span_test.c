@@ -192,18 +192,6 @@ static void on_another_thread(void* (*body)(void*), handover* given) {
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-TEST(a_span_may_end_on_another_thread) {
-    cep_profiler* profiler = open_here();
-    handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0, profiler};
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
-    given.span = cep_begin(given.region, CEP_HOST);
-    on_another_thread(end_it, &given);
-    CHECK_EQ(stats_of(profiler).open_spans, 0);
-    const rows all = rows_after_close(profiler);
-    CHECK_EQ(rows_spans_named(&all, "forward"), 1);
-    CHECK_EQ(rows_count(&all, "open"), 0);
-}
-
 TEST(span_innermost_applies_to_the_calling_thread_only) {
     cep_profiler* profiler = open_here();
     handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0, profiler};

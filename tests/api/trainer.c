@@ -4,9 +4,37 @@
 #include <dirent.h>
 #include <sched.h>
 
-cep_options host_options(void) {
+cep_options fresh_options(void) {
     cep_options options;
     CHECK_EQ(cep_options_init(&options, sizeof options), CEP_OK);
+    return options;
+}
+
+void check_each_option_is_given(const cep_options* options) {
+    CHECK_EQ(options->enable, 1);
+    CHECK_TEXT(options->directory, "d");
+    CHECK_EQ(options->rank, 3);
+    CHECK_EQ(options->world_size, 8);
+    CHECK_EQ(options->local_rank, 1);
+    CHECK_EQ(options->layout, CEP_LAYOUT_FLAT);
+    CHECK_EQ(options->start_step, 5);
+    CHECK_EQ(options->end_step, 500);
+    CHECK_EQ(options->record_every_n_steps, 2);
+    CHECK_EQ(options->flush_every_n_steps, 4);
+    CHECK_EQ(options->ranks_count, 3);
+    CHECK(options->ranks[0] == 0 && options->ranks[1] == 3 && options->ranks[2] == 7);
+    CHECK_EQ(options->max_file_bytes, 1000000);
+    CHECK_EQ(options->ring_capacity, 64);
+    CHECK_EQ(options->pool_limit, 128);
+    CHECK_EQ(options->backend, CEP_BACKEND_HOST);
+    CHECK_TEXT(options->run_id, "r1");
+    CHECK_CONTAINS(options->meta, "\"model\"");
+    CHECK(options->max_overhead_percent == 0.125);
+    CHECK_TEXT(options->capture_range, "100-104@0,8");
+}
+
+cep_options host_options(void) {
+    cep_options options = fresh_options();
     options.directory = "out";
     options.rank = 0;
     options.world_size = 1;

@@ -14,6 +14,9 @@
 
 enum { close_timeout_ms = 120000 };
 
+cep_options fresh_options(void);
+// The values that the tests give each option, in JSON and in the environment.
+void check_each_option_is_given(const cep_options* options);
 // Defaults, except: rank 0 of 1 in directory "out", every step recorded, host clock.
 cep_options host_options(void);
 cep_profiler* open_with(const cep_options* options);

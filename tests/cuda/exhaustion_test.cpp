@@ -82,9 +82,11 @@ TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
     EXPECT_LE(fake.live_count("events"), 64 + 8);  // 64 and the events of anchors
     expect_all_accounted_for();
     unplug();
-    (void)flushed_rows();
+    EXPECT_EQ(flushed_rows().spans("held").size(), 200U - held.dropped_pool);
     for (int i = 0; i < 20; ++i) span("late", stream);
     EXPECT_EQ(flushed_rows().spans("late").size(), 20U);
+    EXPECT_EQ(closed_rows().last("stats").integer("/dropped/pool"), static_cast<std::int64_t>(held.dropped_pool));
+    EXPECT_EQ(fake.live_count("events"), 0);
     expect_all_accounted_for();
 }
 

@@ -130,13 +130,6 @@ TEST_F(SpanTest, SpansOfOneStreamStartInTheOrderInWhichTheyRan) {
         EXPECT_GE(rows[i].start_ns(), rows[i - 1].end_ns() - start_tolerance_ns(written));
 }
 
-TEST_F(SpanTest, OverlapOfTwoStreamsShowsInStartAndDuration) {
-    overlap_on({new_stream(), new_stream()});
-    const Rows written = flushed_rows();
-    EXPECT_LT(written.span("overlap0").start_ns(), written.span("overlap1").end_ns());
-    EXPECT_LT(written.span("overlap1").start_ns(), written.span("overlap0").end_ns());
-}
-
 TEST_F(SpanTest, FourStreamsThatRunAtOnceAllOverlap) {
     overlap_on({new_stream(), new_stream(), new_stream(), new_stream()});
     const Rows written = flushed_rows();

@@ -86,6 +86,18 @@ TEST_F(ControlsTest, DestroyedContextDestroysItsObjects) {
     EXPECT_EQ(fake.misuse_count(), 1U);
 }
 
+TEST_F(ControlsTest, StickyErrorLosesTheCallersContextOnly) {
+    CUevent ours = completed_event(new_stream());
+    CUcontext other = nullptr;
+    ASSERT_EQ(driver().ctx_create(&other, 0, 0), result::success);
+    CUevent theirs = new_event();
+    ASSERT_EQ(fake.inject("cuEventQuery:sticky=719"), 0);
+    EXPECT_EQ(driver().event_query(theirs), result::launch_failed);
+    fake.clear_faults();
+    EXPECT_EQ(driver().event_query(theirs), result::launch_failed) << "a lost context stays lost";
+    EXPECT_EQ(driver().event_query(ours), result::success);
+}
+
 TEST_F(ControlsTest, InvalidatedCapturesAreCounted) {
     CUstream stream = new_stream();
     CUevent done = completed_event(stream);
