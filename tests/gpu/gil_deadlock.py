@@ -8,7 +8,7 @@ A stream sleeps, then runs a host function of Python's; behind it regions are re
 record blocks. Each way to record runs in a process of its own, with a time limit.
 
 Takes two minutes where two ways hang. Ends with status 1 if the way that is shipped hangs,
-77 where there is nothing to run on. --fake LIBRARY runs everything on the fake driver, for those who change this.
+77 where there is nothing to run on. tests/python/test_interpreter_lock.py shows the same on the fake driver.
 """
 
 import argparse
@@ -17,7 +17,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest.mock
 from pathlib import Path
@@ -37,7 +36,6 @@ SLEEP_CYCLES = 4_000_000_000  # of the GPU's clock: about 2 s
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--limit", type=float, default=60, help="seconds until a process counts as hanging")
-    parser.add_argument("--fake", metavar="LIBRARY", help="the fake driver's libcuda.so.1")
     parser.add_argument("--child", choices=(HELD, SHIPPED, TORCH), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -70,45 +68,6 @@ class Gpu:
 
     def synchronize(self):
         self.torch.cuda.synchronize()
-
-
-class FakeGpu:
-    """The fake driver. It has no queue that fills and no host functions: its fault blocks the next record, and a thread
-    of Python's that calls the host function ends that."""
-
-    torch = None
-    name = "fake driver"
-
-    def __init__(self, library):
-        self._driver = ctypes.CDLL(library)
-        context, stream = ctypes.c_void_p(), ctypes.c_void_p()
-        succeeded(self._driver.cuInit(0))
-        succeeded(self._driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
-        succeeded(self._driver.cuCtxSetCurrent(context))
-        succeeded(self._driver.cuStreamCreate(ctypes.byref(stream), 1))
-        self._driver.fake_cuda_thread_call_count.restype = ctypes.c_uint64
-        self._thread = threading.get_native_id()
-        self.stream = stream.value
-
-    def _records(self):
-        return self._driver.fake_cuda_thread_call_count(self._thread, b"cuEventRecord")
-
-    def hold_stream(self, host_function):
-        before = self._records()
-        succeeded(self._driver.fake_cuda_inject(b"cuEventRecord:block"))
-        threading.Thread(target=self._release, args=(before, host_function), daemon=True).start()
-
-    def _release(self, before, host_function):
-        while self._records() == before:
-            pass
-        host_function(None)
-        self._driver.fake_cuda_release()
-
-    def launch(self, host_function):
-        host_function(None)
-
-    def synchronize(self):
-        pass
 
 
 def passages(prof, gpu, way):
@@ -175,8 +134,6 @@ def hang_or_not(gpu, way):
 def run_child(options, child):
     """What a process of its own printed; None if it had to be ended."""
     command = [sys.executable, __file__, "--child", child]
-    if options.fake:
-        command += ["--fake", options.fake]
     try:
         process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=options.limit)
     except subprocess.TimeoutExpired:
@@ -211,14 +168,13 @@ def has_gpu():
 def main():
     options = arguments()
     if options.child:
-        gpu = FakeGpu(options.fake) if options.fake else Gpu()
-        hang_or_not(gpu, options.child)
+        hang_or_not(Gpu(), options.child)
         return 0
-    if not options.fake and not has_gpu():
+    if not has_gpu():
         print("gil_deadlock.py: skipped: no PyTorch with a GPU", file=sys.stderr)
         return SKIPPED_STATUS
     passed = True
-    for way in (HELD, SHIPPED) if options.fake else (HELD, SHIPPED, TORCH):
+    for way in (HELD, SHIPPED, TORCH):
         result = run_child(options, way)
         print(f"{way:24} {outcome(options, result)}", flush=True)
         passed = passed and (way != SHIPPED or (result is not None and "failed" not in result))

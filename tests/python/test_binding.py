@@ -155,35 +155,6 @@ def test_blocks_of_threads_that_overlap_end_their_own_spans(profiler, files):
     assert len(files.spans("shared")) == 16 and profiler.stats.open_spans == 0
 
 
-def test_phases_chain_across_steps(tmp_path, files):
-    with cep.Profiler(tmp_path, record_every_n_steps=1, backend="host") as profiler:
-        for step in range(5):
-            profiler.step(step)
-            profiler.phase("forward")
-            profiler.phase("backward")
-        profiler.end_phase()
-        profiler.end_phase()
-    rows = files.spans()
-    assert len(rows) == 10
-    for this, following in zip(rows, rows[1:]):
-        assert abs(this["start_ns"] + round(this["duration_ms"] * 1e6) - following["start_ns"]) <= 256
-
-
-def test_threads_have_phases_of_their_own(profiler, files):
-    def work():
-        profiler.phase("theirs")
-        profiler.end_phase()
-
-    profiler.phase("mine")
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert profiler.stats.open_spans == 1
-    profiler.end_phase()
-    profiler.close()
-    assert len(files.spans("mine")) == len(files.spans("theirs")) == 1
-
-
 def test_a_profiler_and_its_regions_are_collected(tmp_path):
     profiler = cep.Profiler(tmp_path, record_every_n_steps=1)
     profiler.step(0)
@@ -295,22 +266,3 @@ def test_a_decorated_method_is_bound(profiler, files, monkeypatch):
 def test_a_decorated_function_is_pickled_by_name(profiler, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "decorated", profiler.region("pickled")(decorated))
     assert pickle.loads(pickle.dumps(decorated)) is decorated
-
-
-def test_a_decorated_function_that_raises_marks_its_row(profiler, files):
-    @profiler.region("failing")
-    def fail():
-        raise KeyError("missing")
-
-    with pytest.raises(KeyError, match="missing"):
-        fail()
-    profiler.close()
-    assert files.span("failing")["error"] == "KeyError"
-
-
-def test_a_long_name_of_an_exception_is_cut_at_a_whole_character(profiler, files):
-    error = type("é" * 40, (Exception,), {})
-    with pytest.raises(error), profiler.region("failing"):
-        raise error
-    profiler.close()
-    assert files.span("failing")["error"] == "é" * 31

@@ -7,7 +7,6 @@ as a host function on the stream would (cuLaunchHostFunc).
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ import pytest
 from cep import _ffi
 
 FAKE_DRIVER = Path(os.environ.get("TEST_BUILD_DIRECTORY", ".")).resolve() / "tests" / "fake_cuda" / "libcuda.so.1"
-TEST_ON_GPU = Path(__file__).resolve().parents[1] / "gpu" / "gil_deadlock.py"
 KEEPS_LOCK = 4  # FUNCFLAG_PYTHONAPI of ctypes
 
 BLOCKED = """
@@ -87,17 +85,20 @@ def test_a_thread_of_pythons_can_end_the_wait_for_the_gpus_queue(scripts, files,
     assert all(span["clock"] == "gpu" for span in files.spans() if span["name"] != "two on the host")
 
 
-# The test that is run by hand on a GPU, here on the fake driver.
-@pytest.mark.skipif(not FAKE_DRIVER.exists(), reason="the fake driver is not built")
-def test_a_region_that_kept_the_interpreters_lock_would_hang():
-    def record(way, timeout_s):
-        command = [sys.executable, str(TEST_ON_GPU), "--fake", str(FAKE_DRIVER), "--child", way]
-        return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
+# What takes each profiler for one of the host clock, whose regions keep the lock.
+KEEP = "import cep._ffi; cep._ffi.BACKENDS['host'] = cep._ffi.BACKENDS['auto']\n"
 
-    shipped = record("as shipped", 60)
-    assert (shipped.returncode, shipped.stderr) == (0, "")
-    with pytest.raises(subprocess.TimeoutExpired):
-        record("GIL held", 2)
+
+@pytest.mark.skipif(not FAKE_DRIVER.exists(), reason="the fake driver is not built")
+def test_a_region_that_kept_the_interpreters_lock_would_hang(scripts):
+    call = "assert plain._keeps_lock; print('ready', flush=True); blocked(plain.__enter__)"
+    with scripts.start(KEEP + BLOCKED.replace("CALL", call), FAKE_DRIVER) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(1)
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,6 @@ def test_a_bad_value_is_refused_by_name_and_leaves_nothing(tmp_path, options, na
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_refusal_says_the_value(tmp_path):
-    with pytest.raises(cep.OptionError, match="-3"):
-        cep.Profiler(tmp_path, record_every_n_steps=-3)
-
-
 def test_a_directory_that_cannot_be_made_is_an_error_with_its_path(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(cep.Error, match="file") as failure:
@@ -102,13 +97,6 @@ def test_a_configuration_wins_over_the_environment(tmp_path, monkeypatch):
         assert profiler.recording
         profiler.step(2)
         assert not profiler.recording
-
-
-def test_the_environment_wins_over_defaults(tmp_path, monkeypatch):
-    monkeypatch.setenv("CEP_RECORD_EVERY_N_STEPS", "2")
-    with cep.Profiler(tmp_path) as profiler:
-        profiler.step(2)
-        assert profiler.recording
 
 
 @pytest.mark.parametrize("enable", (True, False))
@@ -185,13 +173,6 @@ def test_from_env_takes_everything_from_the_environment(tmp_path, monkeypatch):
         profiler.step(4)
         assert profiler.enabled and profiler.recording
     assert (tmp_path / "profiles" / "cuda_events_rank_0.jsonl").exists()
-
-
-def test_from_env_names_the_variable_it_refuses(monkeypatch):
-    monkeypatch.setenv("CEP_ENABLE", "1")
-    monkeypatch.setenv("CEP_START_STEP", "soon")
-    with pytest.raises(cep.OptionError, match="CEP_START_STEP.*soon"):
-        cep.Profiler.from_env()
 
 
 def test_an_error_survives_pickling():
