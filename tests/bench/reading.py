@@ -16,7 +16,6 @@ left out.
 """
 
 import argparse
-import json
 import os
 import re
 import shutil

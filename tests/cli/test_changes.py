@@ -77,17 +77,6 @@ def test_faster_steps_are_no_finding_of_fail_on(changed):
     assert change["after_ms"] < change["before_ms"]
 
 
-@pytest.mark.parametrize("levels", [
-    np.where(np.random.default_rng(5).random(STEPS) < 0.3, 1.4, 1.0),
-    np.where(np.random.default_rng(6).random(STEPS) < 0.3, 2.0, 1.0),
-    np.where(np.arange(STEPS) % 100 < 10, 2.0, 1.0),
-    1 + 0.05 * np.sin(np.arange(STEPS) / 15),
-    1 + 2 * np.exp(-np.arange(STEPS) / 5),
-], ids=["1.4 in 30 %", "2 in 30 %", "evaluation", "cycle", "start-up"])
-def test_stationary_series_have_no_change(changed, levels):
-    assert changed(levels)["changes"] == []
-
-
 def test_the_drift_of_one_rank_is_not_everyones(cep, tmp_path):
     own = own_times(8, STEPS, noise=0.02)
     own["backward"][3] *= 1 + 0.5 * np.clip((np.arange(STEPS) - 100) / 200, 0, 1)

@@ -220,13 +220,6 @@ def test_ranks_that_end_early_are_named(cep, job):
     assert codes(cep.check("job"))["early_end"]["message"] == "a rank ends before step 20: 2 (the first at step 12)"
 
 
-def test_the_same_run_in_two_files_is_named(cep, four_ranks, tmp_path):
-    (tmp_path / "copy.jsonl").write_bytes(four_ranks.path(1).read_bytes())
-    report = cep.check("job", "copy.jsonl")
-    message = codes(report)["repeated_rank"]["message"]
-    assert "rank 1" in message and "copy.jsonl" in message and "cuda_events_rank_1.jsonl" in message
-
-
 def test_a_bad_clock_is_noted(cep, job):
     job.write(0, [run_row(0, clock_error_ns=5_000_000), span_row(0, 1, "f", 1.0, START_NS + 1)])
     assert "5.000 ms" in codes(cep.check("job"), 0)["clock_error"]["message"]
@@ -285,12 +278,6 @@ def test_damaged_and_incomplete_input_has_status_4_unless_lenient(cep, four_rank
         file.write(damage)
     for arguments, status in (((), 4), (("--strict",), 4), (("--lenient",), 0), (("--lenient", "--strict"), 2)):
         cep("check", *arguments, "job", status=status)
-
-
-def test_missing_ranks_have_status_4(cep, four_ranks):
-    four_ranks.path(1).unlink()
-    cep("check", "job", status=4)
-    cep("check", "--lenient", "job")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"garbage\n" * 20, b"{}\n[]\n", b"\x1f\x8bgarbage", b"\0" * 100])

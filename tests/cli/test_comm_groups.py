@@ -318,19 +318,6 @@ def test_rows_of_other_profilers_are_no_error(cep, job):
     assert [m["operation"] for m in report["models"]] == ["all_reduce"]
 
 
-def test_damage_is_located_and_strict(cep, job):
-    planted(job)
-    with open(job.path(1), "ab") as file:
-        file.write(b'{"name":"all_reduce","step":\n')
-    assert b"1 row skipped" in cep("comm", "job").stderr
-    cep("comm", "--strict", "job", status=4)
-
-
-def test_nothing_readable(cep, tmp_path):
-    (tmp_path / "job").mkdir()
-    cep("comm", "job", status=3)
-
-
 @pytest.mark.parametrize("arguments", [
     ["--json", "--csv"], ["--by", "rank"], ["--predict", "0"], ["--predict", "1Q"], ["--predict", "1,,2"],
     ["--world", "1"], ["--world", "x"], ["--link-gb-per-s", "0"], ["--link-gb-per-s", "5", "--link-gbps", "5"],

@@ -57,7 +57,28 @@ def test_an_input_is_no_output(cep, four_ranks, tmp_path, arguments):
     assert (tmp_path / "job.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("command", ["summarize", "check", "comm", "metrics", "trace", "report", "merge", "kernels"])
+READERS = ["summarize", "check", "comm", "metrics", "trace", "report", "merge"]
+
+
+@pytest.mark.parametrize("arguments", [[command, "job"] for command in READERS if command != "check"]  # which has said why
+                         + [["compare", "job", "other"], ["compare", "other", "job"]], ids=" ".join)
+def test_nothing_readable_leaves_the_output_as_it_was(cep, four_ranks, tmp_path, arguments):
+    four_ranks.folder.rename(tmp_path / "other")
+    four_ranks.write(0, [], tail=b"bad\n")
+    (tmp_path / "out.json").write_text("before")
+    assert b"no rows" in cep(*arguments, "-o", "out.json", status=3).stderr
+    assert (tmp_path / "out.json").read_text() == "before"
+    assert {path.name for path in tmp_path.iterdir()} == {"job", "other", "out.json"}
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_damage_is_told_and_a_failure_where_that_is_asked_for(cep, four_ranks, command):
+    four_ranks.write(1, [], tail=b"bad\n")
+    done = cep(command, "--strict", "job", status=4)
+    assert b"1 row skipped" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", [*READERS, "kernels"])
 def test_a_list_and_a_rank_file_behind_a_link_are_no_output(cep, four_ranks, tmp_path, command):
     others = tmp_path / "other"
     others.mkdir()

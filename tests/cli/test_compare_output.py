@@ -3,10 +3,8 @@
 
 import csv
 import io
-import json
 import os
 import random
-import shutil
 
 import pytest
 from compared_jobs import compare, phase_of, random_series, two_jobs, write
@@ -214,13 +212,6 @@ def test_beyond_the_budget_nothing_is_guessed(cep, tmp_path):
     assert b"a comparison needs every one" in done.stderr and done.stdout == b""
 
 
-def test_nothing_readable(cep, tmp_path):
-    a, _ = two_jobs(tmp_path, {})
-    shutil.rmtree(tmp_path / "b")
-    (tmp_path / "b").mkdir()
-    assert b"no rows in B" in cep("compare", a, "b", status=3).stderr
-
-
 @pytest.mark.parametrize("arguments", [
     [], ["job"], ["job", "job", "job"], ["--json", "--csv", "job", "job"], ["--block", "0", "job", "job"],
     ["--threshold", "x", "job", "job"], ["--threshold", "-1%", "job", "job"], ["--fail-on", "bound", "job", "job"],
@@ -229,8 +220,3 @@ def test_nothing_readable(cep, tmp_path):
 def test_wrong_usage_has_status_2(cep, four_ranks, arguments):
     done = cep("compare", *arguments, status=2)
     assert done.stdout == b"" and done.stderr.startswith(b"cep")
-
-
-def test_help_knows_the_command(cep):
-    assert "  compare " in cep("--help").stdout.decode()
-    assert "  cep compare " in cep("compare", "--help").stdout.decode().split("Examples:")[1]

@@ -308,12 +308,3 @@ class TestCompressed:
         packed[-1000:-900] = b"\xff" * 100
         path = write(tmp_path, bytes(packed))
         assert cep.summary(path)["inputs"]["truncated_files"] == 1
-
-
-def test_rows_of_another_rank_count_for_that_rank(cep, job):
-    job.write(0, [run_row(0, world_size=2), span_row(0, 1, "f", 1.0, START_NS + 1), span_row(1, 1, "f", 9.0, START_NS + 2)])
-    summary = cep.summary("job")
-    assert summary["inputs"]["missing_ranks"] == []
-    assert summary["phases"][0]["slowest_rank"] == 1
-    findings = cep.check("job")["files"][0]["findings"]
-    assert [f["message"] for f in findings if f["code"] == "other_rank"] == ["1 row of rank 1 in the file of rank 0"]

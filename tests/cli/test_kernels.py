@@ -11,7 +11,7 @@ import subprocess
 import numpy as np
 import pytest
 from kernel_traces import (
-    CLASSES, GPU_CATEGORIES, SMALL, TRACES, check_times, expected, gpu_events, kernel, ranked, report, trace_text,
+    CLASSES, GPU_CATEGORIES, SMALL, TRACES, check_times, expected, kernel, ranked, report, trace_text,
 )
 
 

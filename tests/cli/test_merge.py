@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import gzip
-import json
 import os
 import random
 import subprocess
@@ -9,46 +8,11 @@ import pytest
 from conftest import START_NS, as_rows, attempt_rows, line_of, run_row, span_row, stats_row
 
 
-def section(row):
-    return {"run": 0, "stats": 2}.get(row.get("type"), 1)
-
-
-def test_every_row_is_there_unchanged(cep, four_ranks):
-    lines = cep.merged("job").decode().splitlines()
-    assert sorted(lines) == sorted(line_of(row) for row in four_ranks.rows)
-
-
-def test_rows_are_ordered_by_step_start_and_rank(cep, four_ranks):
-    rows = as_rows(cep.merged("job"))
-    assert [section(row) for row in rows] == sorted(section(row) for row in rows)
-    keys = [(row["step"], row["start_ns"], row["rank"]) for row in rows if section(row) == 1]
-    assert keys == sorted(keys)
-    runs = [row["rank"] for row in rows if section(row) == 0]
-    assert runs == sorted(runs)
-
-
 def test_unusual_spelling_of_json_passes_through(cep, job):
     line = b'{ "duration_ms" : 1 , "name":"f\\u00f6rward", "rank":0,"extra":[1e2,{"a":null}], "step":9007199254740993 }'
     job.folder.mkdir()
     job.path(0).write_bytes(line + b"\n")
     assert cep.merged("job") == line + b"\n"
-
-
-def test_merging_merged_output_again_changes_nothing(cep, resumed):
-    once = cep.merged("job")
-    assert cep.merged("-", stdin=once) == once
-
-
-def test_merging_parts_first_gives_the_same(cep, four_ranks, tmp_path):
-    whole = cep.merged("job")
-    (tmp_path / "a.jsonl").write_bytes(cep.merged(four_ranks.path(0), four_ranks.path(3)))
-    (tmp_path / "b.jsonl").write_bytes(cep.merged(four_ranks.path(1), four_ranks.path(2)))
-    assert cep.merged("b.jsonl", "a.jsonl") == whole
-
-
-def test_order_of_arguments_does_not_matter(cep, four_ranks):
-    paths = [four_ranks.path(rank) for rank in range(4)]
-    assert cep.merged(*paths) == cep.merged(*reversed(paths))
 
 
 def test_sorting_on_disk_gives_the_same(cep, job, tmp_path):
@@ -78,13 +42,6 @@ def test_rows_without_start_keep_their_order_in_a_step(cep, job):
     job.write(0, [{"duration_ms": 1.0, "name": n, "rank": 0, "step": s} for s in range(3) for n in names])
     rows = as_rows(cep.merged("job"))
     assert [(r["step"], r["rank"], r["name"]) for r in rows] == [(s, k, n) for s in range(3) for k in (0, 1) for n in names]
-
-
-def test_run_rows_come_by_rank_and_start_and_stats_last(cep, resumed):
-    rows = as_rows(cep.merged("job"))
-    assert [(r["rank"], r["attempt"]) for r in rows if r.get("type") == "run"] == [(0, 1), (0, 2), (1, 1), (1, 2)]
-    assert [(r["rank"], r["attempt"]) for r in rows[-4:]] == [(0, 1), (0, 2), (1, 1), (1, 2)]
-    assert all(r["type"] == "stats" for r in rows[-4:])
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
@@ -133,14 +90,6 @@ def test_replaced_output_keeps_its_mode(cep, four_ranks, tmp_path, mode):
 def test_new_output_has_the_mode_of_new_files(cep, four_ranks, tmp_path, mask):
     subprocess.run([cep.program, "merge", "-o", "out.jsonl", "job"], cwd=tmp_path, umask=mask, check=True)
     assert (tmp_path / "out.jsonl").stat().st_mode & 0o7777 == 0o666 & ~mask
-
-
-def test_failure_leaves_the_old_output(cep, tmp_path):
-    (tmp_path / "out.jsonl").write_bytes(b"old\n")
-    (tmp_path / "bad.jsonl").write_bytes(b"no rows here\n")
-    cep("merge", "-o", "out.jsonl", "bad.jsonl", status=3)
-    assert (tmp_path / "out.jsonl").read_bytes() == b"old\n"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.jsonl", "out.jsonl"]
 
 
 def test_full_disk_is_an_error(cep, four_ranks):
@@ -193,10 +142,3 @@ def test_other_rows_are_merged_too(cep, job):
     job.write(0, [stats_row(0, 1), *extra, span_row(0, 0, "f", 1.0, START_NS), run_row(0)])
     kinds = [row.get("type", "span") for row in as_rows(cep.merged("job"))]
     assert kinds == ["run", "span", "open", "mark", "counter", "something_new", "stats"]
-
-
-def test_line_ends_of_windows_become_plain(cep, job):
-    job.folder.mkdir()
-    lines = [json.dumps({"duration_ms": 1, "name": "f", "rank": 0, "step": s}) for s in range(3)]
-    job.path(0).write_bytes("\r\n".join(lines).encode() + b"\r\n")
-    assert cep.merged("job").decode() == "".join(line + "\n" for line in lines)

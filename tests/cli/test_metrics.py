@@ -185,19 +185,6 @@ def test_the_file_appears_whole(cep, four_ranks, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"job", "cep.prom"}
 
 
-def test_nothing_readable_leaves_the_file_alone(cep, job, tmp_path):
-    job.write(0, [], tail=b"bad\n")
-    (tmp_path / "cep.prom").write_text("before")
-    assert b"no rows" in cep("metrics", "-o", "cep.prom", "job", status=3).stderr
-    assert (tmp_path / "cep.prom").read_text() == "before"
-
-
-def test_an_input_is_no_output(cep, four_ranks):
-    before = four_ranks.path(0).read_bytes()
-    cep("metrics", "-o", four_ranks.path(0), "job", status=2)
-    assert four_ranks.path(0).read_bytes() == before
-
-
 def test_damage_is_counted(cep, four_ranks):
     with open(four_ranks.path(1), "ab") as file:
         file.write(b"bad\n{}\n")

@@ -283,11 +283,6 @@ def test_of_more_durations_than_are_kept_the_picture_has_the_steps_that_were(cep
     assert found.slow_lines()[0] == "2"
 
 
-def test_threads_do_not_change_the_picture(cep, window):
-    first, second = (cep("summarize", "--pictures", "-j", threads, window, env=UTF8).stdout for threads in (1, 7))
-    assert first == second
-
-
 # Names.
 
 HOSTILE = ["\x1b[31mred", "节点节点节点节点节点节点一号", "a\nb\rc", "e\u0301" * 30, "\u202eevil", "🚀" * 20, " "]

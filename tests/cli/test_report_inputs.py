@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """cep report on names, jobs and files of every kind: what a page says of little, much and damaged."""
 
-import html
 import json
 import os
 import re
@@ -251,18 +250,6 @@ def test_it_says_what_it_wrote(cep, slow_job, tmp_path):
     assert done.stdout == b""
     assert b"wrote report.html" in done.stderr and b"at most 8.4 MB" in done.stderr
     assert (tmp_path / "report.html").read_bytes() == cep("report", "sim").stdout
-
-
-def test_the_same_input_gives_the_same_page(cep, slow_job):
-    assert cep("report", "-j", 1, "sim").stdout == cep("report", "-j", 4, "sim").stdout
-
-
-def test_outputs_that_are_inputs_are_refused(cep, four_ranks):
-    before = four_ranks.path(0).read_bytes()
-    cep("report", "-o", four_ranks.path(0), "job", status=2)
-    cep("report", "-o", "cuda_events_rank_9.jsonl", "job", status=2)
-    cep("report", "-o", four_ranks.path(0), "--compare", "job", four_ranks.path(1), status=2)
-    assert four_ranks.path(0).read_bytes() == before
 
 
 def test_exit_statuses(cep, job, four_ranks, tmp_path):

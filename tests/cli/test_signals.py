@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals that end a command leave no temporary file behind, and ignored ones do not end it."""
 
-import os
 import random
 import resource
 import signal

@@ -5,7 +5,7 @@ import json
 import random
 
 import pytest
-from conftest import START_NS, attempt_rows, stats_row
+from conftest import START_NS, attempt_rows
 
 RANKS = 4
 STEPS = 400

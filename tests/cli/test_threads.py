@@ -50,7 +50,7 @@ def damaged(tmp_path, damaged_folder):
 
 @pytest.mark.parametrize("command", [("summarize", "--json"), ("summarize", "--max-samples", "1000"), ("check", "--lenient"), ("merge",),
                                      ("merge", "--memory-mib", "1"), ("merge", "--attempt", "last"), ("report",),
-                                     ("report", "--max-samples", "1000")])
+                                     ("report", "--max-samples", "1000"), ("trace",), ("summarize", "--pictures")])
 def test_output_and_messages_do_not_depend_on_threads(cep, damaged, command):
     runs = [cep(*command, "--threads", count, "job") for count in COUNTS]
     assert len({run.stdout for run in runs}) == 1
@@ -74,10 +74,6 @@ def test_more_files_than_may_be_open(cep, job):
         bound = subprocess.run(["bash", "-c", 'ulimit -n 24; exec "$0" "$@"', cep.program, *command, "-j", "4", "job"],
                                cwd=cep.folder, capture_output=True, check=False)
         assert (bound.returncode, bound.stdout, messages(bound)) == (0, free.stdout, b"")
-
-
-def test_zero_threads_are_wrong_usage(cep, four_ranks):
-    cep("summarize", "--threads", "0", "job", status=2)
 
 
 NO_MORE_THREADS = r"""

@@ -85,10 +85,6 @@ def test_standard_input_gives_the_same_trace(cep, many_ranks):
     assert (piped.stdout, piped.stderr) == (named.stdout, named.stderr)
 
 
-def test_threads_do_not_change_the_trace(cep, many_ranks):
-    assert cep("trace", "-j", "1", "job").stdout == cep("trace", "-j", "7", "job").stdout
-
-
 @pytest.mark.parametrize("max_bytes", [1000, 1500, 3000, 20_000, 100_000])
 def test_the_size_stays_within_its_limit(cep, job, max_bytes):
     for rank in range(4):
@@ -113,19 +109,6 @@ def test_gz_and_zst_are_compressed(cep, four_ranks, tmp_path):
     assert (tmp_path / "t.json.zst").read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
     cep("trace", "-o", "t.json", "job")
     assert (tmp_path / "t.json").read_bytes() == plain
-
-
-def test_an_input_is_no_output(cep, four_ranks):
-    before = four_ranks.path(0).read_bytes()
-    cep("trace", "-o", four_ranks.path(0), "job", status=2)
-    cep("trace", "-o", "cuda_events_rank_9.jsonl", "job", status=2)
-    assert four_ranks.path(0).read_bytes() == before
-
-
-def test_nothing_readable_leaves_no_file(cep, job, tmp_path):
-    job.write(0, [])
-    assert b"no rows" in cep("trace", "-o", "t.json", "job", status=3).stderr
-    assert not (tmp_path / "t.json").exists()
 
 
 def test_rows_without_a_start_are_counted(cep, job):

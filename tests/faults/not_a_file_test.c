@@ -83,10 +83,7 @@ TEST(a_fifo_with_a_reader_is_refused_and_gets_nothing) {
 TEST(a_directory_is_refused) {
     make_directory();
     CHECK_EQ(mkdir(RANK_FILE, S_IRWXU), 0);
-    const cep_options options = quiet_options();
-    cep_profiler* profiler = NULL;
-    CHECK_EQ(cep_open(&options, &profiler), CEP_EIO);
-    CHECK_CONTAINS(cep_last_error(), RANK_FILE);
+    check_open_is_refused("");
 }
 
 TEST(a_device_is_refused) {
@@ -101,10 +98,7 @@ TEST(a_socket_is_refused) {
     const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = RANK_FILE};
     if (descriptor < 0 || bind(descriptor, (struct sockaddr*)&address, sizeof address) != 0) check_skip("no sockets");
-    const cep_options options = quiet_options();
-    cep_profiler* profiler = NULL;
-    CHECK_EQ(cep_open(&options, &profiler), CEP_EIO);
-    CHECK_CONTAINS(cep_last_error(), RANK_FILE);
+    check_open_is_refused("");
 }
 
 // ---- Put there while the profiler runs

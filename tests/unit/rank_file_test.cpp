@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -46,12 +45,6 @@ class RankFileTest : public testing::Test {
         bool busy = false;
         ASSERT_EQ(file.open(config_, busy), CEP_OK) << cep_last_error();
         ASSERT_FALSE(busy);
-    }
-    [[nodiscard]] std::int32_t code_of_open() const {
-        cep::RankDescriptor descriptor;
-        RankFile file(descriptor);
-        bool busy = false;
-        return file.open(config_, busy);
     }
     [[nodiscard]] std::int64_t attempt() const {
         cep::RankDescriptor descriptor;
@@ -139,10 +132,6 @@ TEST_F(RankFileTest, ReadsTheBeginningOfAFileWithoutAnAttemptAtItsEnd) {
     EXPECT_EQ(attempt(), 7);
 }
 
-TEST_F(RankFileTest, StartsAtAttemptOne) {
-    EXPECT_EQ(attempt(), 1);
-}
-
 TEST_F(RankFileTest, StartsANewLineAfterAnIncompleteOne) {
     given("{\"name\":\"forwa");
     open(file_);
@@ -180,34 +169,26 @@ class FileLimitTest : public RankFileTest {
 };
 
 // Of 8192 bytes, 2048 are kept for the profiler's own rows, and 1024 of these for the last.
-TEST_F(FileLimitTest, TakesAMeasurementThatFillsItsShareExactly) {
-    const std::string line(6143, 'x');
-    EXPECT_EQ(written(8192, line, RowKind::measurement), line + "\n");
+struct Share {
+    RowKind kind;
+    std::size_t bytes;
+};
+class ShareTest : public FileLimitTest, public testing::WithParamInterface<Share> {};
+
+TEST_P(ShareTest, TakesARowThatFillsItExactly) {
+    const std::string line(GetParam().bytes - 1, 'x');
+    EXPECT_EQ(written(8192, line, GetParam().kind), line + "\n");
     EXPECT_EQ(file_.dropped_file(), 0U);
 }
 
-TEST_F(FileLimitTest, RefusesAMeasurementOfOneByteMore) {
-    EXPECT_EQ(written(8192, std::string(6144, 'x'), RowKind::measurement), "");
-    EXPECT_EQ(file_.dropped_file(), 1U);
+TEST_P(ShareTest, RefusesARowOfOneByteMore) {
+    EXPECT_EQ(written(8192, std::string(GetParam().bytes, 'x'), GetParam().kind), "");
+    EXPECT_EQ(file_.dropped_file(), GetParam().kind == RowKind::measurement ? 1U : 0U);
 }
 
-TEST_F(FileLimitTest, TakesAStatsRowThatFillsItsShareExactly) {
-    const std::string line(7167, 'x');
-    EXPECT_EQ(written(8192, line, RowKind::bookkeeping), line + "\n");
-}
-
-TEST_F(FileLimitTest, RefusesAStatsRowOfOneByteMore) {
-    EXPECT_EQ(written(8192, std::string(7168, 'x'), RowKind::bookkeeping), "");
-}
-
-TEST_F(FileLimitTest, TakesALastRowThatFillsTheFileExactly) {
-    const std::string line(8191, 'x');
-    EXPECT_EQ(written(8192, line, RowKind::closing), line + "\n");
-}
-
-TEST_F(FileLimitTest, RefusesALastRowOfOneByteMore) {
-    EXPECT_EQ(written(8192, std::string(8192, 'x'), RowKind::closing), "");
-}
+INSTANTIATE_TEST_SUITE_P(Kinds, ShareTest,
+                         testing::Values(Share{RowKind::measurement, 6144}, Share{RowKind::bookkeeping, 7168},
+                                         Share{RowKind::closing, 8192}));
 
 TEST_F(FileLimitTest, CountsWhatIsInTheFileAlready) {
     const std::string line(3071, 'x');
@@ -293,22 +274,6 @@ TEST_F(RankFileTest, CountsRowsLostToAFullDiskAndStartsANewLineLater) {
     EXPECT_EQ(contents(), "first\nsec\nthird\n");
 }
 
-TEST_F(RankFileTest, KeepsABoundedBacklogOfItsOldestRowsWhileItCannotWrite) {
-    open(file_);
-    const FileSizeLimit full(0);
-    const std::string line(1000, 'x');
-    for (int i = 0; i < 10000; ++i) {
-        add(block_, std::to_string(i) + line);
-        if (i % 100 == 0) {
-            EXPECT_FALSE(file_.append(block_, now_ns_, true));
-        }
-        ASSERT_LT(block_.text.size(), RankFile::backlog_limit_bytes + 200 * line.size());
-    }
-    EXPECT_TRUE(block_.text.starts_with("0xxx"));
-    EXPECT_GT(file_.dropped_io(), 0U);
-    EXPECT_EQ(file_.dropped_io() + block_.measurements(), 10000U);
-}
-
 TEST_F(RankFileTest, RetriesMoreAndMoreRarelyAndReportsFailureAndRecoveryOnce) {
     open(file_);
     add(block_, "row");
@@ -331,21 +296,6 @@ TEST_F(RankFileTest, RetriesMoreAndMoreRarelyAndReportsFailureAndRecoveryOnce) {
     EXPECT_EQ(contents(), "row\n");
 }
 
-TEST_F(RankFileTest, MakesANewFileAtItsPathAfterTheFileIsGone) {
-    open(file_);
-    add(block_, "one");
-    EXPECT_TRUE(file_.append(block_, now_ns_, false));
-    std::filesystem::rename(path(), path() + ".1");
-    const std::int64_t opened_ns = cep::monotonic_ns();
-    EXPECT_EQ(file_.check(opened_ns, false, false), RankFile::Change::none);
-    EXPECT_EQ(file_.check(opened_ns + RankFile::check_interval_ns + cep::ns_per_s, false, false),
-              RankFile::Change::replaced);
-    EXPECT_NE(file_.take_notice().find("removed or renamed"), std::string::npos);
-    add(block_, "two");
-    EXPECT_TRUE(file_.append(block_, now_ns_, false));
-    EXPECT_EQ(contents(), "two\n");
-}
-
 TEST_F(RankFileTest, KeepsItsAttemptWhateverFileItGoesOnWith) {
     given("{\"type\":\"run\",\"attempt\":6}\n");
     open(file_);
@@ -366,39 +316,6 @@ TEST_F(RankFileTest, NoticesThatItWasCut) {
     EXPECT_TRUE(file_.append(block_, now_ns_, false));
     EXPECT_EQ(contents(), std::string(60, 'y') + "\n");
     EXPECT_EQ(file_.dropped_file(), 0U);
-}
-
-TEST_F(RankFileTest, RefusesEverythingButARegularFileWithOneLink) {
-    std::filesystem::create_directories(config_.directory);
-    const std::string other = directory_ + "/other";
-    std::ofstream(other) << "precious";
-    std::filesystem::create_symlink(other, path());
-    EXPECT_EQ(code_of_open(), CEP_EIO);
-    EXPECT_NE(std::string(cep_last_error()).find("symbolic link"), std::string::npos);
-    std::filesystem::remove(path());
-    std::filesystem::create_hard_link(other, path());
-    EXPECT_EQ(code_of_open(), CEP_EIO);
-    std::filesystem::remove(path());
-    ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
-    EXPECT_EQ(code_of_open(), CEP_EIO);
-    std::filesystem::remove(path());
-    std::filesystem::create_directory(path());
-    EXPECT_EQ(code_of_open(), CEP_EIO);
-    std::ostringstream text;
-    text << std::ifstream(other).rdbuf();
-    EXPECT_EQ(text.str(), "precious");
-}
-
-TEST_F(RankFileTest, DoesNotTouchAFileThatAnotherProfilerIsWriting) {
-    open(file_);
-    cep::RankDescriptor descriptor;
-    RankFile second(descriptor);
-    bool busy = false;
-    EXPECT_EQ(second.open(config_, busy), CEP_OK);
-    EXPECT_TRUE(busy);
-    file_.close();
-    EXPECT_EQ(second.open(config_, busy), CEP_OK);
-    EXPECT_FALSE(busy);
 }
 
 }  // namespace
