@@ -22,9 +22,10 @@ PICTURES = {
 
 
 def simulations() -> dict[str, str]:
-    """The command of the page that simulates each job."""
+    """The commands of the page that simulate each job."""
     text = re.sub(r"\\\n> *", "", (GUIDE / "verdict.md").read_text(encoding="utf-8"))
-    return {match[2]: match[1] for match in re.finditer(r"^\$ (cep simulate -o (\S+) .*)$", text, flags=re.M)}
+    commands = re.finditer(r"^\$ ((?:echo .*\n\$ )?cep simulate -o (\S+) .*)$", text, flags=re.M)
+    return {match[2]: match[1].replace("\n$ ", " && ") for match in commands}
 
 
 def style(page: str) -> str:

@@ -2,7 +2,7 @@
 //
 // node pictures.mjs FOLDER [SITUATION...]: reports of each kind of job in FOLDER, and pictures of them: light and dark, as wide
 // as a window and as a phone; and that of README. A tool to look at the page with, not a test. CEP_COMMAND names the command.
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { launch, withPage } from "./browser.mjs";
@@ -13,17 +13,23 @@ const JOB = [...RANKS, "--record-every", "5"];
 const fault = (members) => ["--fault", JSON.stringify(members)];
 
 const STAGES = ["--ranks", "16", "--pp", "4", "--steps", "200", "--record-every", "2", "--seed", "12"];
-const LARGE = ["--ranks", "16384", "--steps", "20", "--record-every", "1", "--seed", "13", "--zstd"];
+const LARGE = ["--ranks", "16384", "--steps", "20", "--record-every", "1", "--seed", "13"];
 
+const SCENARIOS = {
+  stage: { stage_weights: [1, 1, 1.35, 1] },
+  sampled: { launch_ms: 4 },
+  clocks: { clock_skew_ms: 400 },
+  large: { zstd: true },
+};
 const SITUATIONS = {
   healthy: JOB,
   straggler: [...JOB, ...fault({ rank: 5, phase: "forward", slowdown: 1.3 })],
   intermittent: [...JOB, ...fault({ rank: 9, phase: "backward", slowdown: 1.6, pattern: "intermittent", fraction: 0.2 })],
   pipeline: STAGES,
-  stage: [...STAGES, "--stage-weights", "1,1,1.35,1"],
+  stage: STAGES,
   one: ["--ranks", "1", "--steps", "200", "--record-every", "1", "--seed", "14"],
-  sampled: [...RANKS, "--record-every", "50", "--launch-ms", "4", ...fault({ host: 2, phase: "data_load", excess_ms: 20 })],
-  clocks: [...JOB, "--clock-skew-ms", "400", ...fault({ rank: 5, phase: "forward", slowdown: 1.3 })],
+  sampled: [...RANKS, "--record-every", "50", ...fault({ host: 2, phase: "data_load", excess_ms: 20 })],
+  clocks: [...JOB, ...fault({ rank: 5, phase: "forward", slowdown: 1.3 })],
   communication: [...JOB, "--gradient-mb", "4000", "--buckets", "6", "--bandwidth-gb-per-s", "40", "--overlap", "0.3"],
   large: [...LARGE, ...fault({ rank: 12345, phase: "forward", slowdown: 1.5 })],
 };
@@ -92,7 +98,9 @@ function jobOf(folder, situation) {
   if (existsSync(job)) return job;
   if (MADE[situation])
     return write(folder, situation, Array.from({ length: 8 }, (_, rank) => rowsOf(MADE[situation], rank, 120)));
-  cep("simulate", "-o", job, ...SITUATIONS[situation]);
+  const scenario = join(folder, `${situation}.json`);
+  writeFileSync(scenario, JSON.stringify(SCENARIOS[situation] || {}));
+  cep("simulate", "-o", job, "--scenario", scenario, ...SITUATIONS[situation]);
   return job;
 }
 

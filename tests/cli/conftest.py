@@ -142,11 +142,15 @@ def as_rows(text):
 
 @pytest.fixture
 def simulate(cep, tmp_path):
-    def run(name, *arguments, faults=(), events=()):
+    def run(name, *arguments, faults=(), events=(), **settings):
+        """`settings`: of a scenario, those that are no options."""
         more = [text for fault in faults for text in ("--fault", json.dumps(fault))]
         more += [text for event in events for text in ("--event", json.dumps(event))]
         usual = [("--steps", 100), ("--record-every", 1)]
         more += [part for option in usual if option[0] not in arguments for part in option]
+        if settings:
+            (tmp_path / "scenario.json").write_text(json.dumps(settings))
+            more += ["--scenario", "scenario.json"]
         cep("simulate", "-o", name, *arguments, *more)
         return Simulation(tmp_path / name)
     return run

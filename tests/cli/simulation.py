@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 FAULT = {"rank": 3, "phase": "forward", "slowdown": 1.5}
-QUIET = ("--noise", 0, "--host-noise", 0, "--transfer-noise", 0)
+QUIET = {"noise": 0, "host_noise": 0, "transfer_noise": 0}
 
 
 class Simulation:

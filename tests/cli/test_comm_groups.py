@@ -233,7 +233,7 @@ def test_shards_count_times_the_ranks(comm, job):
 
 
 def test_memory_is_bounded_by_a_sample_that_is_the_same_on_all_ranks(comm, job):
-    """Of more spans than are kept, those of half of the steps are, the same on each rank."""
+    """Where there are more spans than are kept, half of the steps are left out, the same on each rank."""
     count, rare, ranks = 150_000, 1_000, 2
     sizes = [SIZES[i % len(SIZES)] for i in range(count)]
     job.folder.mkdir()
@@ -263,10 +263,10 @@ def test_memory_is_bounded_by_a_sample_that_is_the_same_on_all_ranks(comm, job):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("ranks", [8, 64])
-def test_what_simulate_planted_comes_back(cep, comm, ranks, seed):
-    cep("simulate", "-o", "sim", "--ranks", ranks, "--tp", 4, "--steps", 400, "--buckets", 6, "--noise", 0.02,
-        "--latency-us", 25, "--seed", seed, "--drop-fraction", 0.02)
-    truth = json.loads((cep.folder / "sim" / "truth.json").read_text())["transfers"]
+def test_what_simulate_planted_comes_back(simulate, comm, ranks, seed):
+    job = simulate("sim", "--ranks", ranks, "--tp", 4, "--steps", 400, "--record-every", 10, "--buckets", 6, "--noise", 0.02,
+                   "--seed", seed, latency_us=25, drop_fraction=0.02)
+    truth = job.truth["transfers"]
     dp = next(one for one in truth if one["dimension"] == "dp")
     model = next(m for m in comm("sim")["models"] if m["group"] == "dp")
     assert (model["ranks"], model["groups"]) == (ranks // 4, 4)

@@ -85,8 +85,8 @@ def test_the_time_of_correlation_is_found(compare, tmp_path, correlation):
 
 
 def simulate(cep, name, seed, *more):
-    cep("simulate", "-o", name, "--ranks", 8, "--steps", 1500, "--seed", seed, "--noise", 0.02, "--step-noise", 0.01,
-        "--noise-correlation", 0.5, *more)
+    (cep.folder / "scenario.json").write_text('{"step_noise": 0.01, "noise_correlation": 0.5}')
+    cep("simulate", "-o", name, "--scenario", "scenario.json", "--ranks", 8, "--steps", 1500, "--seed", seed, "--noise", 0.02, *more)
     return name
 
 

@@ -121,7 +121,7 @@ def test_of_three_ranks_the_longer_one_has_a_colour(report, job):
 
 
 def test_a_stage_with_more_work_stands_out(report, simulate):
-    simulate("sim", "--ranks", 16, "--pp", 4, "--steps", 60, "--stage-weights", "1,1,1.35,1")
+    simulate("sim", "--ranks", 16, "--pp", 4, "--steps", 60, stage_weights=[1, 1, 1.35, 1])
     page = report("sim")
     assert "How sure: replayed from its rows, a step takes as long as it did" in page.contents["verdict"]
     model = page.model()
@@ -216,7 +216,7 @@ def elapsed_ms(simulation, rank):
 
 
 def number_in(text):
-    """Of milliseconds."""
+    """The milliseconds of a text."""
     value, unit = re.match(r"([\d.,]+)\u00a0(µs|ms|s)", text).groups()
     return float(value.replace(",", "")) * {"µs": 1e-3, "ms": 1, "s": 1e3}[unit]
 
@@ -335,7 +335,7 @@ def test_memory_is_shown_as_difference_from_the_median(report, job):
 
 
 def test_the_timeline_sets_the_clocks_of_hosts_right(report, simulate):
-    simulate("sim", "--ranks", 8, "--ranks-per-host", 2, "--clock-skew-ms", 30)
+    simulate("sim", "--ranks", 8, "--ranks-per-host", 2, clock_skew_ms=30)
     page = report("--timeline-ranks", "0,3,5,7", "sim")
     apart, error = re.search(r"up to (.+?) apart.*to within (.+?) in 9", page.contents["timeline"]).groups()
     assert number_in(apart) > 5 and number_in(error) < 0.05

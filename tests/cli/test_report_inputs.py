@@ -138,7 +138,7 @@ def test_a_step_span_beside_the_other_phases_is_a_phase(report, job):
 
 
 def test_dots_that_lie_together_share_a_name(report, simulate):
-    simulate("sim", "--ranks", 16, "--pp", 4, "--steps", 60, "--stage-weights", "1,1,1.35,1")
+    simulate("sim", "--ranks", 16, "--pp", 4, "--steps", 60, stage_weights=[1, 1, 1.35, 1])
     names = [text for text in report("sim").pictures()["waits-map"].iter(f"{SVG}text") if "bad" in text.get("class")]
     assert 0 < len(names) < 4 and all(text.text.startswith("rank") for text in names)
     places = [(float(text.get("x")), float(text.get("y"))) for text in names]
@@ -187,7 +187,7 @@ def test_extreme_times_make_a_page(report, job, durations):
 
 
 def test_missing_ranks_are_named(report, simulate):
-    simulate("sim", "--ranks", 6, "--steps", 20, "--missing-ranks", "2,4")
+    simulate("sim", "--ranks", 6, "--steps", 20, missing_ranks=[2, 4])
     page = report("sim")
     assert "4 of 6 ranks" in page.text
     assert "No rows of ranks 2, 4." in page.contents["heat"]

@@ -12,13 +12,14 @@ def end_ns(span):
 
 # What the files are.
 
-@pytest.mark.parametrize("layout", [
-    (), ("--ranks", 16, "--tp", 4), ("--ranks", 16, "--pp", 4), ("--ranks", 16, "--tp", 2, "--pp", 2, "--overlap", 0.8),
-    ("--hidden-collectives",), ("--clock-skew-ms", 50, "--ranks-per-host", 2, "--record-every", 7),
-    ("--start-step", 12345, "--micro-batches", 3),
+@pytest.mark.parametrize("layout, settings", [
+    ((), {}), (("--ranks", 16, "--tp", 4), {}), (("--ranks", 16, "--pp", 4), {}),
+    (("--ranks", 16, "--tp", 2, "--pp", 2, "--overlap", 0.8), {}), ((), {"hidden_collectives": True}),
+    (("--ranks-per-host", 2, "--record-every", 7), {"clock_skew_ms": 50}),
+    (("--micro-batches", 3), {"start_step": 12345}),
 ])
-def test_check_finds_nothing_wrong(cep, simulate, layout):
-    job = simulate("job", "--steps", 30, *layout)
+def test_check_finds_nothing_wrong(cep, simulate, layout, settings):
+    job = simulate("job", "--steps", 30, *layout, **settings)
     report = cep.check("--strict", "job")
     assert (report["severity"], report["complete"], report["findings"]) == ("fine", True, [])
     assert sum(file["rows"] for file in report["files"]) == job.truth["rows"]["total"] == len(job.rows)
@@ -55,7 +56,7 @@ def test_a_step_contains_its_phases(simulate):
 
 
 def test_only_recorded_steps_are_written(simulate):
-    job = simulate("job", "--steps", 95, "--record-every", 10, "--start-step", 5)
+    job = simulate("job", "--steps", 95, "--record-every", 10, start_step=5)
     assert sorted({span["step"] for span in job.spans}) == list(range(5, 100, 10))
     assert job.truth["recorded_steps"] == 10
 
@@ -69,10 +70,10 @@ def test_recording_less_leaves_the_steps_as_they_are(simulate):
 # The same again, or not.
 
 def test_same_seed_gives_the_same_bytes_on_any_number_of_threads(simulate):
-    arguments = ("--ranks", 12, "--tp", 2, "--noise-correlation", 0.5, "--drop-fraction", 0.1,
-                 "--spike-fraction", 0.1, "--spike-ms", 9)
-    one = simulate("one", *arguments, "--threads", 1, faults=[FAULT])
-    many = simulate("many", *arguments, "--threads", 3, faults=[FAULT])
+    arguments = ("--ranks", 12, "--tp", 2)
+    settings = {"noise_correlation": 0.5, "drop_fraction": 0.1, "spike_fraction": 0.1, "spike_ms": 9}
+    one = simulate("one", *arguments, "--threads", 1, faults=[FAULT], **settings)
+    many = simulate("many", *arguments, "--threads", 3, faults=[FAULT], **settings)
     assert one.contents() == many.contents()
 
 
@@ -84,8 +85,8 @@ def test_another_seed_gives_other_times(simulate):
 
 def test_compressed_files_hold_the_same(cep, simulate, tmp_path):
     plain = simulate("plain")
-    simulate("gz", "--gzip")
-    simulate("zst", "--zstd")
+    simulate("gz", gzip=True)
+    simulate("zst", zstd=True)
     text = (plain.folder / "cuda_events_rank_0.jsonl").read_bytes()
     assert gzip.decompress((tmp_path / "gz" / "cuda_events_rank_0.jsonl.gz").read_bytes()) == text
     assert cep.merged("plain") == cep.merged("gz") == cep.merged("zst")
@@ -181,7 +182,7 @@ def test_events_have_marks_and_phases(simulate):
 
 
 def test_everyone_may_get_slower(simulate):
-    job = simulate("job", *QUIET, events=[{"type": "slowdown_all", "step": 60, "slowdown": 1.2}])
+    job = simulate("job", **QUIET, events=[{"type": "slowdown_all", "step": 60, "slowdown": 1.2}])
     ratio = job.durations("forward") / job.durations("forward")[:, :1]
     assert np.allclose(ratio[:, :60], 1) and np.allclose(ratio[:, 60:], 1.2, atol=1e-4)
     assert job.truth["healthy"] and job.truth["job_slowdown"] == 1
@@ -190,7 +191,7 @@ def test_everyone_may_get_slower(simulate):
 # Loss.
 
 def test_dropped_spans_are_counted(cep, simulate):
-    whole, job = simulate("whole"), simulate("job", "--drop-fraction", 0.2)
+    whole, job = simulate("whole"), simulate("job", drop_fraction=0.2)
     dropped = job.truth["dropped_spans"]
     assert dropped == len(whole.spans) - len(job.spans) == pytest.approx(0.2 * len(whole.spans), rel=0.1)
     stats = [row for row in job.rows if row.get("type") == "stats"]
@@ -198,7 +199,7 @@ def test_dropped_spans_are_counted(cep, simulate):
 
 
 def test_missing_ranks_take_part(cep, simulate):
-    job = simulate("job", "--missing-ranks", "2,5-6", faults=[{**FAULT, "rank": 5}])
+    job = simulate("job", missing_ranks="2,5-6", faults=[{**FAULT, "rank": 5}])
     assert sorted(job.runs) == [0, 1, 3, 4, 7] and job.truth["missing_ranks"] == [2, 5, 6]
     assert cep.check("job")["missing_ranks"] == [2, 5, 6]
     assert job.truth["job_slowdown"] > 1.1

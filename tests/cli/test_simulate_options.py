@@ -2,6 +2,7 @@
 """Options and scenarios of `cep simulate`, good and bad."""
 
 import json
+import re
 
 import pytest
 from conftest import ROOT
@@ -23,7 +24,7 @@ def test_scenario(cep, simulate, tmp_path):
 
 
 def test_options_of_the_truth_are_a_scenario(cep, simulate, tmp_path):
-    job = simulate("job", "--ranks", 8, "--tp", 2, "--noise", 0.03, "--missing-ranks", "1", "--drop-fraction", 0.1)
+    job = simulate("job", "--ranks", 8, "--tp", 2, "--noise", 0.03, missing_ranks="1", drop_fraction=0.1)
     (tmp_path / "again.json").write_text(json.dumps(job.truth["options"]))
     cep("simulate", "-o", "again", "--scenario", "again.json")
     assert Simulation(tmp_path / "again").contents() == job.contents()
@@ -52,14 +53,10 @@ def test_force_replaces_rank_files_and_nothing_else(cep, simulate, tmp_path):
     (["--noise", "-0.1"], "--noise: -0.1 is not from 0 to 0.5"),
     (["--noise", "nan"], "--noise: 'nan' is not a number"),
     (["--tp", "3"], "tp 3 "),
-    (["--pp", "2", "--dp", "8"], "dp 8 is not ranks 8"),
-    (["--pp", "2", "--stage-weights", "1"], "stage_weights: 1 values for pp 2"),
     (["--phases", "sleep=1"], "--phases: 'sleep' is not one of data_load"),
     (["--phases", "forward"], "--phases: 'forward' is not NAME=SHARE"),
-    (["--missing-ranks", "7-9"], "missing_ranks: 8 is not one of 8 ranks"),
-    (["--missing-ranks", "0-7"], "missing_ranks: no rank is left"),
-    (["--missing-ranks", "5-3"], "--missing-ranks: '5-3' is not a range of ranks"),
-    (["--gzip", "--zstd"], "gzip and zstd"),
+    (["--host-noise", "0.03"], '--host-noise: not an option; write "host_noise" into a scenario (--scenario FILE)'),
+    (["--gzip"], '--gzip: not an option; write "gzip" into a scenario (--scenario FILE)'),
     (["--scenario", "nowhere.json"], "nowhere.json: cannot be read"),
     (["--fault", "{"], "--fault: not valid JSON"),
     (["--nonsense"], "--nonsense"),
@@ -76,6 +73,7 @@ def test_bad_options_are_refused_by_name(cep, tmp_path, arguments, says):
     ({"ranks": 2.5}, "ranks: 2.5 is not a whole number"),
     ({"noise": 3}, "noise: 3 is not from 0 to 0.5"),
     ({"gzip": 1}, "gzip: 1 is not true or false"),
+    ({"missing_ranks": "5-3"}, "missing_ranks: '5-3' is not a range of ranks"),
     ({"phases": [1]}, "phases: [1] is not an object"),
     ({"faults": {}}, "faults: {} is not an array"),
     ([], "[] is not an object"),
@@ -85,6 +83,18 @@ def test_bad_scenarios_are_refused_by_file_key_and_value(cep, tmp_path, scenario
     done = cep("simulate", "-o", "job", "--scenario", "bad.json", status=2)
     assert "bad.json: " in done.stderr.decode() and says in done.stderr.decode()
     assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize("scenario, says", [
+    ({"pp": 2, "dp": 8}, "dp 8 is not ranks 8"),
+    ({"pp": 2, "stage_weights": [1]}, "stage_weights: 1 values for pp 2"),
+    ({"missing_ranks": "7-9"}, "missing_ranks: 8 is not one of 8 ranks"),
+    ({"missing_ranks": "0-7"}, "missing_ranks: no rank is left"),
+    ({"gzip": True, "zstd": True}, "gzip and zstd"),
+])
+def test_settings_that_contradict_each_other_are_refused(cep, tmp_path, scenario, says):
+    (tmp_path / "bad.json").write_text(json.dumps(scenario))
+    assert says in cep("simulate", "-o", "job", "--scenario", "bad.json", status=2).stderr.decode()
 
 
 @pytest.mark.parametrize("change, says", [
@@ -138,10 +148,11 @@ def test_it_says_what_it_wrote_and_what_a_fault_may_have(cep, tmp_path):
     assert b"--fault: no such key: 'factor'; there are rank," in said and b"slowdown or excess_ms" in said
 
 
-def test_help_has_examples_and_15_settings_and_the_page_all(cep, simulate):
+def test_15_settings_are_options_and_the_page_has_all(cep, simulate):
     text = cep("simulate", "--help").stdout.decode()
     assert "  cep simulate -o " in text.split("Examples:")[1]
     page = (ROOT / "man" / "cep-simulate.1").read_text()
-    options = [key.replace("_", "-") for key in simulate("job", "--steps", 1).truth["options"]]
-    assert sum(f"  --{option} " in text for option in options) == 15
-    assert all(f"Fl -{option}" in page for option in options)
+    names = {key: key.replace("_", "-") for key in simulate("job", "--steps", 1).truth["options"]}
+    options = [key for key, name in names.items() if f"  --{name} " in text]
+    assert len(options) == 15
+    assert all(re.search(f"Fl -{name} " if key in options else fr"\.It .*\b{key}\b", page) for key, name in names.items())

@@ -8,8 +8,8 @@ from simulation import FAULT, QUIET
 
 @pytest.mark.parametrize("layout", [("--overlap", 0.7), ("--tp", 2), ("--pp", 2), ("--tp", 2, "--pp", 2)])
 def test_all_ranks_leave_a_collective_at_once(simulate, layout):
-    job = simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--clock-skew-ms", 500, "--clock-drift-ppm", 50,
-                   "--steps", 20, *layout)
+    job = simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--steps", 20, *layout, clock_skew_ms=500,
+                   clock_drift_ppm=50)
     offsets = [clock["offset_ns"] for clock in job.truth["clocks"]]
     assert len(offsets) == 4 and 1e8 < np.ptp(offsets) < 1e9
     assert any(abs(clock["drift_ppm"]) > 5 for clock in job.truth["clocks"])
@@ -22,7 +22,7 @@ def test_all_ranks_leave_a_collective_at_once(simulate, layout):
 
 
 def test_last_to_come_waits_for_the_transfer_only(simulate):
-    job = simulate("job", "--transfer-noise", 0)
+    job = simulate("job", transfer_noise=0)
     transfer = job.truth["transfers"][0]
     found = set()
     for spans in job.collectives().values():
@@ -34,7 +34,7 @@ def test_last_to_come_waits_for_the_transfer_only(simulate):
 
 
 def test_hidden_collectives_make_backward_equally_long_to_its_end(simulate):
-    hidden = simulate("hidden", "--hidden-collectives", faults=[FAULT])
+    hidden = simulate("hidden", hidden_collectives=True, faults=[FAULT])
     shown = simulate("shown", faults=[FAULT])
     assert {span["kind"] for span in hidden.spans} == {"step", "compute", "data"}
     assert hidden.job_ms() == pytest.approx(shown.job_ms(), abs=1e-3)
@@ -42,16 +42,16 @@ def test_hidden_collectives_make_backward_equally_long_to_its_end(simulate):
 
 
 def test_noise_is_as_asked(simulate):
-    steps = ("--steps", 2000, "--ranks", 4, "--record-every", 1, "--host-noise", 0)
-    logs = np.log(simulate("job", "--noise", 0.04, *steps).durations("backward"))
+    steps = ("--steps", 2000, "--ranks", 4, "--record-every", 1)
+    logs = np.log(simulate("job", "--noise", 0.04, *steps, host_noise=0).durations("backward"))
     assert np.std(logs, axis=1) == pytest.approx(0.04, rel=0.06)
     assert np.abs(np.corrcoef(logs) - np.eye(4)).max() < 0.1
     assert np.exp(logs).mean() == pytest.approx(59, rel=0.003)
 
 
 def test_noise_of_hosts_and_steps_is_common(simulate):
-    job = simulate("job", "--steps", 800, "--ranks", 4, "--ranks-per-host", 2, "--noise", 0, "--host-noise", 0.03,
-                   "--step-noise", 0.04)
+    job = simulate("job", "--steps", 800, "--ranks", 4, "--ranks-per-host", 2, "--noise", 0, host_noise=0.03,
+                   step_noise=0.04)
     logs = np.log(job.durations("forward"))
     assert np.allclose(logs[0], logs[1]) and np.allclose(logs[2], logs[3])
     assert np.std(logs[0]) == pytest.approx(0.05, rel=0.1)
@@ -59,7 +59,7 @@ def test_noise_of_hosts_and_steps_is_common(simulate):
 
 
 def test_noise_may_be_correlated_in_time(simulate):
-    job = simulate("job", "--steps", 2000, "--ranks", 2, "--noise-correlation", 0.8, "--noise", 0.03)
+    job = simulate("job", "--steps", 2000, "--ranks", 2, "--noise", 0.03, noise_correlation=0.8)
     logs = np.log(job.durations("forward"))
     for series in logs:
         assert np.corrcoef(series[:-1], series[1:])[0, 1] == pytest.approx(0.8, abs=0.06)
@@ -67,13 +67,13 @@ def test_noise_may_be_correlated_in_time(simulate):
 
 
 def test_ranks_may_differ_for_good(simulate):
-    means = simulate("job", *QUIET, "--ranks", 256, "--steps", 2, "--rank-spread", 0.05).durations("forward").mean(axis=1)
+    means = simulate("job", "--ranks", 256, "--steps", 2, **QUIET, rank_spread=0.05).durations("forward").mean(axis=1)
     assert np.std(np.log(means)) == pytest.approx(0.05, rel=0.2)
 
 
 def test_spikes(simulate):
-    quiet = simulate("quiet", *QUIET, "--launch-ms", 0)
-    job = simulate("job", *QUIET, "--launch-ms", 0, "--spike-fraction", 0.2, "--spike-ms", 40)
+    quiet = simulate("quiet", **QUIET, launch_ms=0)
+    job = simulate("job", **QUIET, launch_ms=0, spike_fraction=0.2, spike_ms=40)
     phases = ("data_load", "host_to_device", "forward", "backward", "optimizer")
     excess = sum(job.durations(phase) - quiet.durations(phase) for phase in phases)
     assert np.mean(excess > 1) == pytest.approx(0.2, abs=0.05)
@@ -82,8 +82,8 @@ def test_spikes(simulate):
 
 @pytest.mark.parametrize("stages, micro_batches", [(4, 4), (4, 8), (2, 6)])
 def test_pipeline_bubble(simulate, stages, micro_batches):
-    job = simulate("job", *QUIET, "--ranks", stages, "--pp", stages, "--micro-batches", micro_batches, "--steps", 3,
-                   "--latency-us", 0, "--activation-mb", 0.001, "--launch-ms", 0)
+    job = simulate("job", "--ranks", stages, "--pp", stages, "--micro-batches", micro_batches, "--steps", 3, **QUIET,
+                   latency_us=0, activation_mb=0.001, launch_ms=0)
     expected = (stages - 1) / (micro_batches + stages - 1)
     busy = job.durations("forward") + job.durations("backward")
     passes = [span for span in job.spans if span["name"] in ("forward", "backward") and span["step"] == 1]
@@ -93,20 +93,20 @@ def test_pipeline_bubble(simulate, stages, micro_batches):
 
 
 def test_stage_weights(simulate):
-    job = simulate("job", *QUIET, "--ranks", 4, "--pp", 2, "--stage-weights", "1,1.5", "--steps", 3)
+    job = simulate("job", "--ranks", 4, "--pp", 2, "--steps", 3, **QUIET, stage_weights=[1, 1.5])
     forward = job.durations("forward").mean(axis=1)
     assert forward[2:] / forward[:2] == pytest.approx(1.5, rel=1e-3)
 
 
 def test_slow_host_program_leaves_the_device_idle(simulate):
-    job = simulate("job", *QUIET, "--launch-ms", 80)
+    job = simulate("job", **QUIET, launch_ms=80)
     lags = [span["lag_ms"] for span in job.spans if span["name"] in ("forward", "backward")]
     assert max(lags) < 0.1
-    assert simulate("usual", *QUIET).durations("training_step").mean() < 0.5 * job.durations("training_step").mean()
+    assert simulate("usual", **QUIET).durations("training_step").mean() < 0.5 * job.durations("training_step").mean()
 
 
 def test_shares_of_phases(simulate):
-    job = simulate("job", *QUIET, "--phases", "forward=0.5,backward=1", "--step-ms", 10, "--launch-ms", 0)
+    job = simulate("job", "--phases", "forward=0.5,backward=1", "--step-ms", 10, **QUIET, launch_ms=0)
     assert job.durations("forward").mean() == pytest.approx(5, abs=0.01)
     assert job.durations("backward").mean() == pytest.approx(10, abs=0.01)
     assert job.durations("optimizer").mean() == pytest.approx(0.8, abs=0.01)

@@ -258,7 +258,7 @@ def test_clocks_that_agree_as_well_as_the_ends_of_collectives_are_left_alone(cep
 
 
 def test_clocks_of_hosts_are_set_right_by_collectives(cep, trace, simulate):
-    simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--steps", 40, "--record-every", 1, "--clock-skew-ms", 30)
+    simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--steps", 40, "--record-every", 1, clock_skew_ms=30)
     done = cep("trace", "--all", "job")
     shown = Trace(done.stdout)
     written = ends_of_collectives(shown, lambda event: int(event["args"]["written_start_ns"]))
@@ -275,7 +275,7 @@ def test_clocks_of_hosts_are_set_right_by_collectives(cep, trace, simulate):
 
 
 def test_clocks_of_standard_input_are_set_right_too(cep, simulate):
-    simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--steps", 40, "--record-every", 1, "--clock-skew-ms", 30)
+    simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--steps", 40, "--record-every", 1, clock_skew_ms=30)
     rows = b"".join(path.read_bytes() for path in sorted((cep.folder / "job").glob("*.jsonl")))
     piped, named = cep("trace", "-", stdin=rows), cep("trace", "job")
     assert (piped.stdout, piped.stderr) == (named.stdout, named.stderr)

@@ -350,12 +350,12 @@ def test_a_slow_host_is_told_once_and_what_to_look_at_on_it(cep, simulate, phase
 SLOW = {"rank": 3, "phase": "backward", "slowdown": 1.4}
 
 
-@pytest.mark.parametrize("ranks, options, faults", [
-    (16, ["--hidden-collectives"], [SLOW]), (16, ["--hidden-collectives"], []), (16, ["--missing-ranks", "3"], [SLOW]),
-    (16, ["--drop-fraction", "0.8"], [SLOW]), (4, ["--pp", "4"], [SLOW])],
+@pytest.mark.parametrize("ranks, settings, faults", [
+    (16, {"hidden_collectives": True}, [SLOW]), (16, {"hidden_collectives": True}, []), (16, {"missing_ranks": [3]}, [SLOW]),
+    (16, {"drop_fraction": 0.8}, [SLOW]), (4, {"pp": 4}, [SLOW])],
     ids=["waits hidden", "waits hidden, healthy", "the slow rank is missing", "80 % of the rows lost", "one rank a stage"])
-def test_where_nobody_can_know_the_verdict_abstains(cep, simulate, ranks, options, faults):
-    simulate("job", "--ranks", ranks, *options, faults=faults)
+def test_where_nobody_can_know_the_verdict_abstains(cep, simulate, ranks, settings, faults):
+    simulate("job", "--ranks", ranks, faults=faults, **settings)
     verdict = verdict_of(cep)
     assert verdict["abstained"] or "it has more work, or its rank" in verdict["headline"], verdict["headline"]
 
@@ -388,7 +388,7 @@ def test_a_regular_pipeline_without_keys_has_a_bubble_and_no_slow_transfers(cep,
 
 
 def waiting_share(folder):
-    """Of the time from the first row to the last: what receives take beyond the transfer."""
+    """What receives take beyond the transfer, as a share of the time from the first row to the last."""
     waits_ms, all_ms = 0, 0
     for path in folder.iterdir():
         rows = [row for row in map(json.loads, path.read_text().splitlines()) if "type" not in row]

@@ -11,7 +11,8 @@ TIMES = ("--noise", "0.02", "--record-every", 1, "--steps", 60)
 
 
 def simulate(cep, name, *arguments):
-    cep("simulate", "-o", name, *TIMES, *arguments)
+    (cep.folder / "scenario.json").write_text('{"activation_mb": 1}')
+    cep("simulate", "-o", name, "--scenario", "scenario.json", *TIMES, *arguments)
     return cep.summary(name)["ledger"]["run"]["step_ms"]
 
 
@@ -59,7 +60,7 @@ def test_data_that_is_there_at_once_saves_its_wait(cep):
 
 @pytest.mark.parametrize("pp", [1, 4])
 def test_more_micro_batches_fill_the_pipeline_once(cep, pp):
-    layout = ("--ranks", 4, "--pp", pp, "--activation-mb", 1)
+    layout = ("--ranks", 4, "--pp", pp)
     simulate(cep, "job", *layout, "--micro-batches", 8)
     _, changes = what_if(cep, "job")
     # Twice the work in a step, but for the optimizer.

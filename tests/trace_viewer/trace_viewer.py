@@ -26,12 +26,12 @@ PERFETTO = FOLDER / "perfetto"
 SHOWN_ELSEWHERE = ("type", "name", "rank", "start_ns", "duration_ms")
 AXES = ("dp", "tp", "pp", "cp")
 
-JOBS = {
-    "data_parallel": ["--ranks", "8", "--steps", "30", "--event", '{"type": "checkpoint", "step": 10}'],
-    "tensor_and_pipeline": ["--ranks", "8", "--tp", "2", "--pp", "2", "--steps", "20", "--plain-groups"],
-    "overlapping": ["--ranks", "4", "--steps", "20", "--overlap", "0.9", "--buckets", "6"],
-    "skewed_and_lossy": ["--ranks", "6", "--ranks-per-host", "2", "--steps", "20", "--clock-skew-ms", "3",
-                         "--drop-fraction", "0.05", "--missing-ranks", "4"],
+SCENARIOS = {
+    "data_parallel": {"ranks": 8, "steps": 30, "events": [{"type": "checkpoint", "step": 10}]},
+    "tensor_and_pipeline": {"ranks": 8, "tp": 2, "pp": 2, "steps": 20, "plain_groups": True},
+    "overlapping": {"ranks": 4, "steps": 20, "overlap": 0.9, "buckets": 6},
+    "skewed_and_lossy": {"ranks": 6, "ranks_per_host": 2, "steps": 20, "clock_skew_ms": 3, "drop_fraction": 0.05,
+                         "missing_ranks": [4]},
 }
 
 RECORDINGS = [FOLDER.parent / "data" / name for name in ("trainings/pipeline_stage.jsonl.zst",
@@ -55,7 +55,7 @@ def text_of(arguments):
 
 
 class Comparison:
-    """Of one trace with its rows."""
+    """Compares one trace with its rows."""
 
     def __init__(self, rows, trace, found):
         base_ns = int(json.loads(trace)["otherData"]["base_unix_ns"])
@@ -231,10 +231,12 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         directories = arguments.directories
-        for job, options in JOBS.items() if not directories else ():
-            subprocess.run([arguments.cep, "simulate", "-o", folder / job, "--record-every", "1", *options], check=True,
+        for job, scenario in SCENARIOS.items() if not directories else ():
+            path = folder / f"{job}.json"
+            path.write_text(json.dumps(scenario | {"record_every": 1}))
+            subprocess.run([arguments.cep, "simulate", "-o", folder / job, "--scenario", path], check=True,
                            stdout=subprocess.DEVNULL)
-        directories = directories or [*(folder / job for job in JOBS), *RECORDINGS]
+        directories = directories or [*(folder / job for job in SCENARIOS), *RECORDINGS]
         results = [compare(arguments.cep, directory, folder) for directory in directories]
     return 0 if all(results) else 1
 

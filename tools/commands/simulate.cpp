@@ -60,12 +60,20 @@ struct SimulateCommand {
         for (const simulation::Setting& setting : simulation::all_settings()) {
             const std::string name = simulation::option_name(setting);
             const auto take = [this, &setting](const std::string& text) { settings.emplace_back(&setting, text); };
-            const bool is_flag = std::holds_alternative<simulation::FlagMember>(setting.member);
-            Option option = is_flag ? simulate.add_flag_callback(
-                                          name, [take] { take(""); }, simulation::option_help(setting))
-                                    : simulate.add_option_function(name, take, simulation::option_help(setting))
-                                          .value(std::string(setting.value_name));
-            if (!setting.is_in_help) option.hidden();
+            const auto refuse = [name, key = setting.key] {
+                throw tool::UsageError(
+                    fmt::format("{}: not an option; write \"{}\" into a scenario (--scenario FILE)", name, key));
+            };
+            if (setting.is_option())
+                simulate.add_option_function(name, take, simulation::option_help(setting))
+                    .value(std::string(setting.value_name));
+            else if (std::holds_alternative<simulation::FlagMember>(setting.member))
+                simulate.add_flag_callback(name, refuse, "").hidden();
+            else
+                simulate
+                    .add_option_function(
+                        name, [refuse](const std::string&) { refuse(); }, "")
+                    .hidden();
         }
     }
 

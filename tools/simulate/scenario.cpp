@@ -164,7 +164,7 @@ void read_scenario(Job& job, const std::string& path) {
         } else if (key == "events") {
             add_items(job.events, event_of, value, where);
         } else {
-            refuse_key(path, key, "faults, events, and what 'cep simulate --help' lists");
+            refuse_key(path, key, "faults, events, and the settings that 'cep help simulate' lists");
         }
     }
 }

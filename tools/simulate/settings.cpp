@@ -20,44 +20,44 @@ constexpr double max_sigma = 0.5;
 constexpr double max_seed = 9.2e18;
 
 constexpr Setting table[] = {
-    {"ranks", &Job::ranks, 1, max_ranks, "N", "Ranks of the job", true},
-    {"ranks_per_host", &Job::ranks_per_host, 1, max_ranks, "N", "Ranks on a host", true},
-    {"tp", &Job::tp, 1, max_ranks, "N", "Tensor-parallel ranks", true},
-    {"pp", &Job::pp, 1, 1024, "N", "Pipeline stages (1F1B)", true},
-    {"dp", &Job::dp, 0, max_ranks, "N", "Data-parallel ranks; 0: ranks / tp / pp"},
-    {"micro_batches", &Job::micro_batches, 0, 4096, "N", "Micro-batches in a step; 0: 1, or 4 x pp", true},
-    {"steps", &Job::steps, 1, max_steps, "N", "Steps of the job", true},
-    {"start_step", &Job::start_step, 0, 1e15, "N", "Number of the first step"},
-    {"record_every", &Job::record_every, 1, max_steps, "N", "Write every N-th step", true},
-    {"seed", &Job::seed, 0, max_seed, "N", "Seed of all random numbers", true},
-    {"step_ms", &Job::step_ms, 0.01, max_ms, "MS", "Own work of a rank in a step", true},
-    {"phases", &Job::phases, 0, 100, "NAME=X,...", "Share of step-ms of each phase", true},
-    {"stage_weights", &Job::stage_weights, 0.01, 100, "X,...", "Relative work of each pipeline stage"},
-    {"launch_ms", &Job::launch_ms, 0, max_ms, "MS", "Time the host takes to launch a phase"},
-    {"noise", &Job::noise, 0, max_sigma, "X", "Relative sigma of a rank's work", true},
-    {"host_noise", &Job::host_noise, 0, max_sigma, "X", "Relative sigma common to the ranks of a host"},
-    {"step_noise", &Job::step_noise, 0, max_sigma, "X", "Relative sigma common to all ranks"},
-    {"rank_spread", &Job::rank_spread, 0, max_sigma, "X", "Relative sigma between ranks that stays"},
-    {"noise_correlation", &Job::noise_correlation, 0, 0.999, "X", "Correlation of a rank's noise from step to step"},
-    {"spike_fraction", &Job::spike_fraction, 0, 1, "X", "Share of ranks and steps with a spike in some phase"},
-    {"spike_ms", &Job::spike_ms, 0, max_ms, "MS", "Mean size of a spike"},
-    {"gradient_mb", &Job::gradient_mb, 0.001, 1e9, "MB", "Gradients reduced in a step", true},
-    {"buckets", &Job::buckets, 1, 64, "N", "All-reduces that the gradients take, each larger than the last", true},
-    {"overlap", &Job::overlap, 0, 1, "X", "Share of the last backward during which buckets become ready", true},
-    {"tp_collectives", &Job::tp_collectives, 1, 64, "N", "All-reduces in a forward and in a backward, with tp"},
-    {"activation_mb", &Job::activation_mb, 0.001, 1e9, "MB", "Bytes of a tp all-reduce and of a pp transfer"},
-    {"latency_us", &Job::latency_us, 0, 1e9, "US", "Latency of a transfer, for each doubling of the group"},
-    {"bandwidth_gb_per_s", &Job::bandwidth_gb_per_s, 1e-6, 1e9, "GB/S", "Bandwidth of a rank's link", true},
-    {"transfer_noise", &Job::transfer_noise, 0, max_sigma, "X", "Relative sigma of a transfer"},
-    {"hidden_collectives", &Job::hidden_collectives, 0, 1, "", "Write no comm rows: collectives are inside phases"},
-    {"plain_groups", &Job::plain_groups, 0, 1, "", "Call groups dp, tp and pp even if there are many of each"},
-    {"clock_skew_ms", &Job::clock_skew_ms, 0, 1e10, "MS", "Largest offset of a host's clock"},
-    {"clock_drift_ppm", &Job::clock_drift_ppm, 0, 1e4, "PPM", "Largest drift of a host's clock"},
-    {"drop_fraction", &Job::drop_fraction, 0, 1, "X", "Share of spans that are lost and counted"},
-    {"missing_ranks", &Job::missing_ranks, 0, max_ranks, "LIST", "Ranks without a file, such as 3,5-7"},
-    {"gzip", &Job::gzip, 0, 1, "", "Compress files with gzip"},
-    {"zstd", &Job::zstd, 0, 1, "", "Compress files with zstd"},
-    {"mfu", &Job::mfu, 0.001, 1, "X", "FLOPs utilisation of a step of step-ms"},
+    {"ranks", &Job::ranks, 1, max_ranks, "N", "Ranks of the job"},
+    {"ranks_per_host", &Job::ranks_per_host, 1, max_ranks, "N", "Ranks on a host"},
+    {"tp", &Job::tp, 1, max_ranks, "N", "Tensor-parallel ranks"},
+    {"pp", &Job::pp, 1, 1024, "N", "Pipeline stages (1F1B)"},
+    {"dp", &Job::dp, 0, max_ranks},
+    {"micro_batches", &Job::micro_batches, 0, 4096, "N", "Micro-batches in a step; 0: 1, or 4 x pp"},
+    {"steps", &Job::steps, 1, max_steps, "N", "Steps of the job"},
+    {"start_step", &Job::start_step, 0, 1e15},
+    {"record_every", &Job::record_every, 1, max_steps, "N", "Write every N-th step"},
+    {"seed", &Job::seed, 0, max_seed, "N", "Seed of all random numbers"},
+    {"step_ms", &Job::step_ms, 0.01, max_ms, "MS", "Own work of a rank in a step"},
+    {"phases", &Job::phases, 0, 100, "NAME=X,...", "Share of step-ms of each phase"},
+    {"stage_weights", &Job::stage_weights, 0.01, 100},
+    {"launch_ms", &Job::launch_ms, 0, max_ms},
+    {"noise", &Job::noise, 0, max_sigma, "X", "Relative sigma of a rank's work"},
+    {"host_noise", &Job::host_noise, 0, max_sigma},
+    {"step_noise", &Job::step_noise, 0, max_sigma},
+    {"rank_spread", &Job::rank_spread, 0, max_sigma},
+    {"noise_correlation", &Job::noise_correlation, 0, 0.999},
+    {"spike_fraction", &Job::spike_fraction, 0, 1},
+    {"spike_ms", &Job::spike_ms, 0, max_ms},
+    {"gradient_mb", &Job::gradient_mb, 0.001, 1e9, "MB", "Gradients reduced in a step"},
+    {"buckets", &Job::buckets, 1, 64, "N", "All-reduces that the gradients take, each larger than the last"},
+    {"overlap", &Job::overlap, 0, 1, "X", "Share of the last backward during which buckets become ready"},
+    {"tp_collectives", &Job::tp_collectives, 1, 64},
+    {"activation_mb", &Job::activation_mb, 0.001, 1e9},
+    {"latency_us", &Job::latency_us, 0, 1e9},
+    {"bandwidth_gb_per_s", &Job::bandwidth_gb_per_s, 1e-6, 1e9, "GB/S", "Bandwidth of a rank's link"},
+    {"transfer_noise", &Job::transfer_noise, 0, max_sigma},
+    {"hidden_collectives", &Job::hidden_collectives, 0, 1},
+    {"plain_groups", &Job::plain_groups, 0, 1},
+    {"clock_skew_ms", &Job::clock_skew_ms, 0, 1e10},
+    {"clock_drift_ppm", &Job::clock_drift_ppm, 0, 1e4},
+    {"drop_fraction", &Job::drop_fraction, 0, 1},
+    {"missing_ranks", &Job::missing_ranks, 0, max_ranks},
+    {"gzip", &Job::gzip, 0, 1},
+    {"zstd", &Job::zstd, 0, 1},
+    {"mfu", &Job::mfu, 0.001, 1},
 };
 
 template <class... Visitors>
@@ -147,7 +147,7 @@ std::string option_help(const Setting& setting) {
                    },
                    [](auto) { return std::string(); }},
         setting.member);
-    return value.empty() ? std::string(setting.help) : fmt::format("{} (default {})", setting.help, value);
+    return fmt::format("{} (default {})", setting.help, value);
 }
 
 std::size_t index_of_name(std::span<const std::string_view> names, std::string_view name, const std::string& where) {
@@ -169,14 +169,7 @@ std::vector<std::int64_t> json_ranks(simdjson::dom::element value, const std::st
 void set_from_text(Job& job, const Setting& setting, std::string_view text, const std::string& where) {
     std::visit(Overloaded{[&](IntegerMember member) { job.*member = parse_number<std::int64_t>(text, where); },
                           [&](NumberMember member) { job.*member = parse_number<double>(text, where); },
-                          [&](FlagMember member) { job.*member = true; },
-                          [&](PhasesMember member) { set_phases(job.*member, text, where); },
-                          [&](NumbersMember member) {
-                              (job.*member).clear();
-                              for (const std::string_view number : tool::split(text, ','))
-                                  (job.*member).push_back(parse_number<double>(number, where));
-                          },
-                          [&](RanksMember member) { job.*member = parse_ranks(text, where); }},
+                          [&](PhasesMember member) { set_phases(job.*member, text, where); }, [](auto) {}},
                setting.member);
     check_limits(job, setting, where);
 }

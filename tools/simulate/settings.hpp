@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Settings: the table of a job's settings. The command's options, the keys of a scenario, and the options in truth.json
-// come from it. A scenario is a job as a JSON object, whose keys are those of the settings, `faults` and `events`.
+// come from it. A scenario is a job as a JSON object, whose keys are those of all settings, `faults` and `events`.
 #pragma once
 
 #include <simdjson.h>
@@ -27,13 +27,14 @@ using NumbersMember = std::vector<double> Job::*;
 using RanksMember = std::vector<std::int64_t> Job::*;
 
 struct Setting {
-    std::string_view key;  // as an option, with "-" for "_"
+    std::string_view key;  // of a scenario; as an option, with "-" for "_"
     std::variant<IntegerMember, NumberMember, FlagMember, PhasesMember, NumbersMember, RanksMember> member;
     double min;  // of each number
     double max;
-    std::string_view value_name;
-    std::string_view help;
-    bool is_in_help = false;  // of the command; else its page alone names it
+    std::string_view value_name{};  // of an option
+    std::string_view help{};        // "": scenarios only
+
+    [[nodiscard]] bool is_option() const { return !help.empty(); }
 };
 
 [[nodiscard]] std::span<const Setting> all_settings();
@@ -43,7 +44,7 @@ struct Setting {
 /// What it means, and its default.
 [[nodiscard]] std::string option_help(const Setting& setting);
 
-/// `where` begins the message of the UsageError that these throw.
+/// `where` begins the message of the UsageError that these throw. The first is of the settings that are options.
 void set_from_text(Job& job, const Setting& setting, std::string_view text, const std::string& where);
 void set_from_json(Job& job, const Setting& setting, simdjson::dom::element value, const std::string& where);
 /// Writes all settings into the open JSON object.
