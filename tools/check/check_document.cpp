@@ -48,7 +48,7 @@ constexpr Advice advices[] = {
     {"loss", "lost rows, write error", "room on the disk, and its health", "write error"},
 };
 
-/// Of the findings that the advice is on, the worst.
+/// The worst of the findings that the advice is on.
 Severity severity_of(const CheckResult& result, const Advice& advice) {
     Severity worst = Severity::fine;
     const auto look_at = [&](const std::vector<Remark>& findings) {
@@ -131,34 +131,73 @@ std::string_view find_common_directory(const std::vector<FileVerdict>& files) {
     return is_common ? directory : std::string_view();
 }
 
+JsonWriter& write_findings(JsonWriter& json, const std::vector<Remark>& findings) {
+    return json.objects(findings, [&json](const Remark& finding) {
+        json.members("severity", severity_name(finding.severity), "code", finding.code, "message", finding.message,
+                     "line", finding.line > 0 ? std::optional(finding.line) : std::nullopt);
+    });
+}
+
+void write_types(JsonWriter& json, const FileVerdict& file) {
+    json.begin_object();
+    for (std::size_t i = 0; i < row_types; ++i) json.members(row_type_names[i], file.report.rows_by_type[i]);
+    json.end_object();
+}
+
+void write_damages(JsonWriter& json, const FileVerdict& file) {
+    json.objects(file.report.damages,
+                 [&json](const Damage& damage) { json.members("line", damage.line, "why", damage.why); });
+}
+
+void write_attempts(JsonWriter& json, const FileVerdict& file) {
+    json.objects(file.attempts, [&json](const AttemptCheck& attempt) {
+        json.members("run_id", attempt.run_id, "attempt", attempt.attempt, "steps", attempt.steps, "first_step",
+                     attempt.first_step, "repeated_steps", attempt.repeated_steps);
+    });
+}
+
 /// `shown_from`: where in the path people begin to read.
 Fields<FileVerdict> file_fields(std::size_t shown_from) {
     using V = FileVerdict;
     using F = Field<V>;
     const auto of_report = [](auto member) { return [member](const V& file) { return file.report.*member; }; };
     const auto severity = [](const V& file) { return severity_name(file.severity); };
+    const auto types = [](const V& file) { return describe_types(file.report.rows_by_type); };
     const auto ranks = [](const V& file) { return file.ranks.size(); };
     const auto missing = [](const V& file) { return file.missing_steps.count; };
-    const auto types = [](const V& file) { return describe_types(file.report.rows_by_type); };
     const auto findings = [](const V& file) { return describe_findings(file.findings); };
     const auto path = [=](const V& file) { return describe_value(file.report.path.substr(shown_from)); };
-    return {{"path", "file", "path of the file", of_report(&FileReport::path), path},
-            {"severity", "verdict", "fine, note, incomplete or damaged", severity},
-            {"bytes", "", "size, decompressed", of_report(&FileReport::bytes)},
-            F("rows", "rows", "valid rows", of_report(&FileReport::rows)).detail(1),
-            {"skipped_rows", "", "rows that are not valid", of_report(&FileReport::skipped_rows)},
-            {"ranks", "", "ranks in the file", ranks},
-            {"steps", "", "steps in the file", &V::steps},
-            F("first_step", "steps", "first step", &V::first_step, describe_steps).left(),
-            {"last_step", "", "last step", &V::last_step},
-            {"stride", "", "configured or usual difference of neighbouring steps", &V::stride},
-            {"missing_steps", "", "steps that the stride says are missing", missing},
-            F("", "rows by type", "rows of each type", types).detail(2),
-            {"findings", "found", "what was found", findings, findings}};
+    return {
+        {"path", "file", "path of the file", of_report(&FileReport::path), path},
+        {"severity", "verdict", "fine, note, incomplete or damaged", severity},
+        {"bytes", "", "size, decompressed", of_report(&FileReport::bytes)},
+        {"rows", "rows", "valid rows", of_report(&FileReport::rows)},
+        F("rows_by_type", "rows by type", "rows of each type", types, types).in_json(write_types),
+        {"skipped_rows", "", "rows that are not valid", of_report(&FileReport::skipped_rows)},
+        {"cut_off", "", "whether the end of the file is missing", of_report(&FileReport::cut_off)},
+        {"damages", write_damages},
+        F("ranks", "", "ranks in the file", ranks).in_json([](auto& json, const V& file) { json.value(file.ranks); }),
+        F("first_step", "steps", "first step", &V::first_step, describe_steps).left(),
+        {"last_step", "", "last step", &V::last_step},
+        {"steps", "", "steps in the file", &V::steps},
+        {"stride", "", "configured or usual difference of neighbouring steps", &V::stride},
+        F("missing_steps", "", "steps that the stride says are missing", missing)
+            .in_json([](auto& json, const V& file) { json.value(file.missing_steps.listed); }),
+        {"missing_steps_count", "", "steps that the stride says are missing", missing},
+        {"attempts", write_attempts},
+        F("findings", "found", "what was found", findings, findings).in_json([](auto& json, const V& file) {
+            write_findings(json, file.findings);
+        })};
+}
+
+Fields<FileVerdict> file_columns(std::size_t shown_from) {
+    return choose(file_fields(shown_from),
+                  "path severity bytes rows:1 skipped_rows ranks steps first_step last_step stride missing_steps "
+                  "+rows_by_type:2 findings");
 }
 
 Table file_table(const CheckResult& result) {
-    const Fields<FileVerdict> fields = file_fields(find_common_directory(result.files).size());
+    const Fields<FileVerdict> fields = file_columns(find_common_directory(result.files).size());
     Table table(columns_of(fields), "Files");
     table.set_rest("file", "with less to say");
     std::vector<const FileVerdict*> fine;
@@ -173,7 +212,7 @@ Table file_table(const CheckResult& result) {
         return result.files[a].severity > result.files[b].severity;
     });
     if (fine_are_joined) {
-        table.add({cells_of(file_fields(0), join(fine)), true, false});
+        table.add({cells_of(file_columns(0), join(fine)), true, false});
         order.push_back(result.files.size());
     }
     table.set_order(std::move(order));
@@ -252,40 +291,13 @@ Tone tone_of(const CheckResult& result) {
     return result.severity == Severity::incomplete ? Tone::warning : Tone::neutral;
 }
 
-void write_findings(JsonWriter& json, const std::vector<Remark>& findings) {
-    json.objects("findings", findings, [&json](const Remark& finding) {
-        json.members("severity", severity_name(finding.severity), "code", finding.code, "message", finding.message,
-                     "line", finding.line > 0 ? std::optional(finding.line) : std::nullopt);
-    });
-}
-
-void write_file(JsonWriter& json, const FileVerdict& file) {
-    const FileReport& report = file.report;
-    json.members("path", report.path, "severity", severity_name(file.severity), "bytes", report.bytes, "rows",
-                 report.rows);
-    json.object("rows_by_type", [&] {
-        for (std::size_t i = 0; i < row_types; ++i) json.members(row_type_names[i], report.rows_by_type[i]);
-    });
-    json.members("skipped_rows", report.skipped_rows, "cut_off", report.cut_off);
-    json.objects("damages", report.damages,
-                 [&json](const Damage& damage) { json.members("line", damage.line, "why", damage.why); });
-    json.members("ranks", file.ranks, "first_step", file.first_step, "last_step", file.last_step, "steps", file.steps,
-                 "stride", file.stride, "missing_steps", file.missing_steps.listed, "missing_steps_count",
-                 file.missing_steps.count);
-    json.objects("attempts", file.attempts, [&json](const AttemptCheck& attempt) {
-        json.members("run_id", attempt.run_id, "attempt", attempt.attempt, "steps", attempt.steps, "first_step",
-                     attempt.first_step, "repeated_steps", attempt.repeated_steps);
-    });
-    write_findings(json, file.findings);
-}
-
 void write_result(JsonWriter& json, const CheckResult& result) {
     json.members("schema", "cep.check/1", "severity", severity_name(result.severity), "complete",
                  result.severity <= Severity::note);
     json.object("inputs", [&] { write_inputs(json, result.inputs, result.coverage); });
     json.members("ranks_seen", result.coverage.ranks_seen, "missing_ranks", result.coverage.missing_ranks);
-    write_findings(json, result.findings);
-    json.objects("files", result.files, [&json](const FileVerdict& file) { write_file(json, file); });
+    write_findings(json.key("findings"), result.findings);
+    write_records(json, "files", file_fields(0), result.files);
 }
 
 }  // namespace

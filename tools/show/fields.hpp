@@ -60,10 +60,10 @@ constexpr Align align_of() {
 template <typename Record>
 struct Field {
     Column column;
-    std::function<Value(const Record&)> value;
+    std::function<Value(const Record&)> value{};                     // of a column
     std::function<std::string(const Record&, const Value&)> text{};  // for people; else describe_value()
     bool has_words_for_none = false;                                 // else "-" where the value is not known
-    std::function<void(JsonWriter&, const Record&)> member{};        // of JSON only: a list or an object
+    std::function<void(JsonWriter&, const Record&)> member{};  // of JSON, in place of the value: a list, an object
 
     /// `get`: a member, or a function of the record.
     template <typename Get>
@@ -95,14 +95,15 @@ struct Field {
 
     /// A member of JSON that is no column. `write` writes its value.
     template <std::invocable<JsonWriter&, const Record&> Write>
-    Field(std::string_view key, Write write)
-        : member([key = std::string(key), write](auto& json, const Record& record) {
-              json.key(key);
-              write(json, record);
-          }) {
+    Field(std::string_view key, Write write) : member(std::move(write)) {
         column.key = key;
     }
 
+    /// JSON has what `write` writes, such as the list that tables count.
+    template <std::invocable<JsonWriter&, const Record&> Write>
+    Field in_json(Write write) && {
+        return member = std::move(write), std::move(*this);
+    }
     /// Left out on a terminal without room, the highest number first.
     Field detail(int order) && { return column.detail = order, std::move(*this); }
     Field left() && { return column.align = Align::left, std::move(*this); }
@@ -124,7 +125,7 @@ void add_within(Fields<Outer>& fields, const Fields<Record>& inner, Get get, std
             return found ? &*found : nullptr;
     };
     for (const auto& [column, value, text, has_words_for_none, member] : inner) {
-        if (member) continue;
+        if (!value) continue;
         Field<Outer>& field = fields.emplace_back("", "", "", [find, value = value](const Outer& outer) {
             const Record* const record = find(outer);
             return record != nullptr ? value(*record) : Value();
@@ -140,19 +141,21 @@ void add_within(Fields<Outer>& fields, const Fields<Record>& inner, Get get, std
 }
 
 /// Those of the fields that are columns of a table, in its order: keys with spaces between them. "-key": for programs
-/// only. "key:2": see Column::detail.
+/// only; "+key": for people only. "key:2": see Column::detail.
 template <typename Record>
 [[nodiscard]] Fields<Record> choose(const Fields<Record>& all, std::string_view columns) {
     Fields<Record> chosen;
     for (std::string_view key : split(columns, ' ')) {
         const bool is_for_programs = key.starts_with('-');
+        const bool is_for_people = key.starts_with('+');
         const std::size_t end = std::min(key.find(':'), key.size());
         const int detail = parse_number<int>(key.substr(std::min(end + 1, key.size()))).value_or(0);
-        key = key.substr(0, end).substr(is_for_programs);
+        key = key.substr(0, end).substr(is_for_programs || is_for_people);
         for (const Field<Record>& field : all) {
             if (field.column.key != key) continue;
             Column& column = chosen.emplace_back(field).column;
             if (is_for_programs) column.heading.clear();
+            if (is_for_people) column.key.clear();
             column.detail = detail;
         }
     }
@@ -163,7 +166,7 @@ template <typename Record>
 [[nodiscard]] std::vector<Column> columns_of(const Fields<Record>& fields) {
     std::vector<Column> columns;
     for (const Field<Record>& field : fields)
-        if (!field.member) columns.push_back(field.column);
+        if (field.value) columns.push_back(field.column);
     return columns;
 }
 
@@ -171,7 +174,7 @@ template <typename Record>
 [[nodiscard]] std::vector<Cell> cells_of(const Fields<Record>& fields, const Record& record) {
     std::vector<Cell> cells;
     for (const Field<Record>& field : fields) {
-        if (field.member) continue;
+        if (!field.value) continue;
         const Value value = field.value(record);
         const bool has_text =
             field.text && (field.has_words_for_none || !std::holds_alternative<std::monostate>(value));
@@ -192,9 +195,12 @@ template <typename Record, typename Records>
 template <typename Record>
 void write_fields(JsonWriter& json, const Fields<Record>& fields, const Record& record) {
     for (const Field<Record>& field : fields) {
-        if (field.member) field.member(json, record);
-        if (field.member || field.column.key.empty()) continue;
+        if (field.column.key.empty()) continue;
         json.key(field.column.key);
+        if (field.member) {
+            field.member(json, record);
+            continue;
+        }
         std::visit(
             [&json](const auto& value) {
                 if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::monostate>)

@@ -75,16 +75,21 @@ class JsonWriter {
     JsonWriter& object_or_null(std::string_view name, const Found& found, const Write& write) {
         return found ? object(name, [&] { write(*found); }) : key(name).null();
     }
-    /// A member with a list of objects; `write` writes the members of each.
+    /// A list of objects; `write` writes the members of each.
     template <typename List, typename Write>
-    JsonWriter& objects(std::string_view name, const List& list, const Write& write) {
-        key(name).begin_array();
+    JsonWriter& objects(const List& list, const Write& write) {
+        begin_array();
         for (const auto& item : list) {
             begin_object();
             write(item);
             end_object();
         }
         return end_array();
+    }
+    /// A member with such a list.
+    template <typename List, typename Write>
+    JsonWriter& objects(std::string_view name, const List& list, const Write& write) {
+        return key(name).objects(list, write);
     }
 
     /// The text, with a final newline.
