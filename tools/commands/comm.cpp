@@ -69,7 +69,6 @@ struct CommCommand {
     JobOptions job_options;
 
     [[nodiscard]] comm::CommOptions options() const {
-        if (by != "kind" && by != "group") throw UsageError("--by: '" + by + "' is not one of kind, group");
         if (link_gb_per_s > 0 && link_gbps > 0) throw UsageError("only one of --link-gb-per-s and --link-gbps");
         comm::CommOptions options;
         options.by_group = by == "group";
@@ -110,6 +109,7 @@ struct CommCommand {
         app.add_option(
                "--by", by,
                "A line for each kind of group and its number of ranks, or for each group: kind, group (default kind)")
+            .check(one_of({"kind", "group"}))
             .value("WHAT");
         app.add_option("--link-gb-per-s", link_gb_per_s,
                        "Compare with a link of this many gigabytes a second in one direction")

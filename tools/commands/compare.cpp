@@ -52,9 +52,6 @@ struct CompareCommand {
 
     void check() const {
         output.check();
-        for (const std::string& what : fail_on)
-            if (what != "regression" && what != "step-regression" && what != "undecided")
-                throw UsageError("--fail-on: '" + what + "' is not one of regression, step-regression, undecided");
         if (!scaling && !more.empty()) throw UsageError(fmt::format("unexpected argument '{}'", more.front()));
         if (path_a == "-" && path_b == "-") throw UsageError("A and B cannot both be standard input");
         if (path_a.empty() && files_from_a.empty()) throw UsageError("no A: name a file or a directory");
@@ -159,6 +156,7 @@ struct CompareCommand {
                        "undecided (the steps cannot be compared); may be given again")
             .separated_by(',')
             .repeated()
+            .check(one_of({"regression", "step-regression", "undecided"}))
             .value("LIST");
     }
 

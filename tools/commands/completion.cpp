@@ -50,11 +50,9 @@ struct UsualValues {
 };
 constexpr UsualValues usual_values[] = {
     {"summarize", "by", "phase,rank,host,step:100"},
-    {"comm", "by", "kind,group"},
     {"", "attempt", "all,last"},
     {"summarize", "fail-on",
      "straggler,imbalance,change,abstained,bound:compute,bound:comm,bound:data,bound:host,bound:mixed,bound:unknown"},
-    {"compare", "fail-on", "regression,step-regression,undecided"},
 };
 
 std::string_view values_of(const CLI::App& command, const CLI::Option& option) {

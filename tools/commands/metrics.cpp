@@ -53,11 +53,7 @@ struct MetricsCommand {
                 "--max-phases", max_phases,
                 "Metrics of the N phases that took the most time (default " + std::to_string(default_max_phases) + ")")
             .value("N");
-        metrics
-            .add_option("--peak-flops", peak_flops,
-                        "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
-            .check(positive_number)
-            .value("N");
+        add_peak_flops(metrics, peak_flops);
         job_options.add_to(metrics, "Durations kept; beyond it, percentiles and the verdict are of some of the steps");
         metrics.set_examples(
             "  cep metrics -o /var/lib/node_exporter/textfile_collector/cep.prom output\n"

@@ -152,9 +152,13 @@ tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const In
     return options;
 }
 
-bool can_be_read_twice(const tool::InputSet& inputs) {
-    return std::all_of(inputs.files.begin(), inputs.files.end(),
-                       [](const tool::InputFile& file) { return tool::can_be_read_twice(file); });
+void add_peak_flops(Arguments& command, std::optional<double>& peak_flops) {
+    command
+        .add_option(
+            "--peak-flops", peak_flops,
+            "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
+        .check(positive_number)
+        .value("N");
 }
 
 Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict) {

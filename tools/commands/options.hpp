@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,8 +89,8 @@ struct JobOptions {
 /// --attempt of commands that take all attempts by default.
 void add_attempt_of_rows(Arguments& command, std::string& attempt);
 
-/// Whether no input is standard input, a pipe or a device.
-[[nodiscard]] bool can_be_read_twice(const tool::InputSet& inputs);
+/// --peak-flops
+void add_peak_flops(Arguments& command, std::optional<double>& peak_flops);
 
 /// nothing_readable, incomplete (only if `strict`), or done.
 [[nodiscard]] tool::Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict);

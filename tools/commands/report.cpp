@@ -186,11 +186,7 @@ struct ReportCommand {
         run_options.add_to(command);
         run_options_a.add_to(command, "--run-a");
         filter.add_to(command);
-        command
-            .add_option("--peak-flops", peak_flops,
-                        "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
-            .check(positive_number)
-            .value("N");
+        add_peak_flops(command, peak_flops);
         job_options.add_to(command, "Durations that may be kept; of more, the page shows less");
         command.set_examples(
             "  cep report -o report.html output/cuda_event_profiler\n"

@@ -117,12 +117,7 @@ struct SummarizeCommand {
         summarize.add_flag("--pictures", pictures,
                            "Draw the steps of ranks and phases in the text even if it goes to no terminal");
         summarize.add_flag("--no-pictures", no_pictures, "Draw nothing on a terminal either");
-        summarize
-            .add_option(
-                "--peak-flops", peak_flops,
-                "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
-            .check(positive_number)
-            .value("N");
+        add_peak_flops(summarize, peak_flops);
         job_options.add_to(summarize,
                            "Durations kept; beyond it, percentiles and the verdict are of some of the steps");
         summarize.set_examples(
