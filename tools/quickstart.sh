@@ -25,7 +25,7 @@ quietly() {
     rm -f "$log"
 }
 
-# Of the lines "[3/98] Compiling …" on standard input, shows the numbers: in place on a terminal, else every tenth.
+# Shows the numbers of the lines "[3/98] Compiling …" on standard input: in place on a terminal, else every tenth.
 show_progress() {
     while IFS= read -r line; do
         printf '%s\n' "$line" >>"$log"

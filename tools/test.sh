@@ -48,7 +48,7 @@ export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
 # A process waits at its exit for races with the threads that it leaves: by default a second, of which the tests have many.
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=200
 
-# Of ninja's lines [N/TOTAL], passes on one for each tenth of the way.
+# Passes on one of ninja's lines [N/TOTAL] for each tenth of the way.
 show_tenths() {
     shown=0
     while IFS= read -r line; do

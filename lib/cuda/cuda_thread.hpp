@@ -109,7 +109,7 @@ class alignas(64) CudaThread {
     CudaState& state_;
     const std::size_t pool_capacity_;
     std::array<Binding, 16> bindings_{};
-    /// Of the last span on a thread without a context: its stream's.
+    /// The context of the stream of the last span on a thread without a context.
     struct {
         void* stream = nullptr;
         CUcontext context = nullptr;

@@ -159,7 +159,7 @@ def judge_fault(task):
 
 
 def upper_bound(found, jobs):
-    """Of a rate, with 95 % confidence (Clopper and Pearson)."""
+    """The upper limit of a rate, with 95 % confidence (Clopper and Pearson)."""
     low, high = found / jobs, 1.0
     for _ in range(60):
         middle = (low + high) / 2

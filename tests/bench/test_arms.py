@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="no torch")
 import cep  # noqa: E402
 
 
-# Of four steps, where they are not three in each, or in each tenth. The last phase of a chain is still open.
+# The rows of four steps where they are not three in each, or in each tenth. The last phase of a chain is still open.
 ROWS = {"off": 0, "off again": 0, "empty with": 0, "cep, no step recorded": 3, "native phases, every step": 11}
 
 

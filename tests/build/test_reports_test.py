@@ -73,7 +73,7 @@ class CountResults(unittest.TestCase):
     def test_a_test_that_was_skipped_as_a_whole_counts_once(self):
         lines = self.count(("a", "OK", ""), ("p", "SKIP", PYTEST))[1]
         self.assertEqual(lines[-1], "1 passed, 0 failed, 1 skipped")
-        # Of pytest's output the reasons are repeated, and no closing line that reads as the result of all tests.
+        # The reasons in pytest's output are repeated, but no closing line that reads as the result of all tests.
         self.assertEqual([line.split(": ", 1)[1] for line in lines[:-1]], [
             "p: 2 skipped: no framework",
             "p: 1 skipped: could not import 'b'",

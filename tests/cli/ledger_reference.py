@@ -39,7 +39,7 @@ def iteration_ms(spans):
 
 
 def recorded_ms(spans, counted=None):
-    """Of the steps of `counted`, which are some of the spans."""
+    """The time of the steps of `counted`, which are some of the spans."""
     times = iteration_ms(spans)
     return sum(times[key] for key in by_step(spans if counted is None else counted))
 

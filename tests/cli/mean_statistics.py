@@ -39,7 +39,7 @@ def best_block(values):
 
 
 def circular_block_variance(values, block):
-    """Of the mean of a block that begins anywhere, times its length: from all blocks."""
+    """The variance of the mean of a block that begins anywhere, times its length: from all blocks."""
     centred = np.asarray(values) - np.mean(values)
     around = np.concatenate([centred, centred[:block]])
     sums = np.array([around[i:i + block].sum() for i in range(len(centred))])
@@ -61,7 +61,7 @@ def uniform_below(seed):
 
 
 class MeanBootstrap:
-    """Of a series without a season."""
+    """The mean of a series without a season, resampled in blocks."""
 
     def __init__(self, values, seed, block=0):
         values = np.asarray(values, dtype=float)

@@ -319,7 +319,7 @@ def test_lost_rows_of_a_phase_count_as_much_as_those_between_which_their_numbers
 
 
 def test_where_many_rows_are_lost_no_saving_is_said(cep, job):
-    """Of the work that rank 3 has more, rows show forward only: a saving of 9 % where it is 27 %."""
+    """Rows show only the forward of what rank 3 does more: a saving of 9 % where it is 27 %."""
     make(job.write, Shape("accumulation", micro_batches=4), Fault("rank", 1.4, (3,)), Damage(lost=0.3, seed=1))
     verdict = cep.summary("job")["verdict"]
     assert [one["rank"] for one in verdict["stragglers"]] == [3]
@@ -334,7 +334,7 @@ def test_of_ranks_whose_cost_is_not_known_the_slowest_is_the_worst(summarized):
 
 
 def test_transfers_whose_other_ends_are_lost_are_still_matched(cep, job):
-    """Of a send whose row is there, the receive is missing as often as any row: that says nothing of the others."""
+    """The receive of a send whose row is there is missing as often as any row: that says nothing of the others."""
     truth = make(job.write, Shape("pipeline", dp=4, pp=4, micro_batches=8), Fault("rank", 1.4, (3,)), Damage(lost=0.12))
     verdict = cep.summary("job")["verdict"]
     assert verdict["replay"]["holds"]

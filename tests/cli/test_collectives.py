@@ -40,13 +40,13 @@ def flat_rows(job, *, ranks=4, steps=60):
 
 
 def waiting_ms(cep):
-    """Of the whole run, as summarize says it."""
+    """The waiting of the whole run, as summarize says it."""
     ledger = cep.summary("job")["ledger"]
     return next(piece["ms"] for piece in ledger["pieces"] if piece["piece"] == "waiting")
 
 
 def wait_share(cep):
-    """Of the time in collectives, as comm says it."""
+    """The share of waiting in the time of collectives, as comm says it."""
     models = json.loads(cep("comm", "--json", "job").stdout)["models"]
     return sum(m["wait_fraction"] * m["total_ms"] for m in models) / sum(m["total_ms"] for m in models)
 

@@ -38,7 +38,7 @@ def test_advice_is_given_from_its_threshold_on(cep, tmp_path, rule):
 
 
 def test_short_kernels_with_gaps_are_bound_by_launches(cep, tmp_path):
-    """Of 20 µs are not, and without gaps the GPU does not wait."""
+    """Kernels of 20 µs are not short, and without gaps the GPU does not wait."""
     kernels = [(SOFTMAX, 19)] * 50
     assert "bound by launches" in advice_on(cep, tmp_path, kernels, gap_us=6, times=1)
     assert "bound by launches" not in advice_on(cep, tmp_path, [(SOFTMAX, 21)] * 50, gap_us=6, times=1)

@@ -98,7 +98,7 @@ def assert_slowest(summary, spans):
 
 
 def assert_shares(summary, spans, counted):
-    """Of phases that nothing hides. Of their rows, some may count; but a step ends where any other begins."""
+    """For phases that nothing hides. Some of their rows may count; but a step ends where any other begins."""
     whole_ms = recorded_ms(spans, counted)
     for phase in summary["phases"]:
         total_ms = sum(row["duration_ms"] for row in counted if row["name"] == phase["name"])

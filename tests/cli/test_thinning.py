@@ -120,7 +120,7 @@ def durations_ms(folder, name, kept):
 
 
 def expected_shares(folder, kept):
-    """Of steps that are kept. One goes on until the next begins, or to its last row where that one is not kept."""
+    """For steps that are kept. One goes on until the next begins, or to its last row where that one is not kept."""
     rows = [row for path in folder.iterdir() for row in as_rows(path.read_bytes()) if row["step"] in kept]
     steps = by_step(rows)
     firsts = {key: min(row["start_ns"] for row in of_step) for key, of_step in steps.items()}

@@ -94,6 +94,6 @@ def test_lateness_seen_in_many_collectives_is_not_many_times_as_late(cep, job, b
 
 def test_waiting_beside_work_is_hidden(cep, job):
     verdict, efficiency = verdict_of(cep, job, True, bucket_ms=2.0)
-    # Of each step the three healthy ranks can do nothing for the 12 ms of waiting, and all for the last transfer.
+    # In each step the three healthy ranks can do nothing in the 12 ms of waiting, and all ranks in the last transfer.
     assert efficiency["exposed_comm_ms"] == pytest.approx(12 * (RANKS - 1) / RANKS + TRANSFER_MS, rel=0.03)
     assert verdict["shares"]["wait"] == pytest.approx(12 * (RANKS - 1) / RANKS / 69, rel=0.03)

@@ -166,7 +166,7 @@ def test_a_phase_of_one_rank_in_rows_of_four_keys(cep, tmp_path):
 
 
 def test_a_bound_is_no_less_than_the_truth_where_a_few_steps_cost_most(cep, tmp_path):
-    """Of rows without starts. The phase takes 2 ms in most steps and 100 ms in some, so its median tells little."""
+    """Rows without starts. The phase takes 2 ms in most steps and 100 ms in some, so its median tells little."""
     rng = np.random.default_rng(4)
     extra = only(0, np.where(rng.random(120) < 0.2, 100.0, 2.0))
     step_ms, without_ms = job_with(tmp_path / "job", {"synthetic_straggler": extra})

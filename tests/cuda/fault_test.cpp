@@ -150,7 +150,7 @@ TEST_F(FaultTest, StartTimesThatAlwaysFailDelayNothing) {
     CUstream stream = new_stream();
     span("warm", stream);
     (void)flushed_rows();
-    // Of the two elapsed times of a span, its duration's succeeds and its start's fails.
+    // A span asks for two elapsed times: its duration's succeeds and its start's fails.
     std::string rules = "cuEventElapsedTime:fail=1@2";
     for (int call = 4; call < 1000; call += 2) rules += ";cuEventElapsedTime:fail=1@" + std::to_string(call);
     plug(stream);

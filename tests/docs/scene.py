@@ -17,7 +17,7 @@ PROGRESS = re.compile(r"^cep: .* at [\d.]+ [kMG]?B/s\n", re.MULTILINE)  # of a c
 LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 LAUNCHER_PREFIXES = ("CEP_", "SLURM_", "OMPI_", "PMI_", "MPI_", "TORCHELASTIC_")
 MODULES = ("torch", "lightning", "transformers", "accelerate", "dask", "wandb", "tensorboard")
-# Of this interpreter, whichever stands on the path.
+# Run by this interpreter, whichever stands on the path.
 PYTHON_PROGRAMS = {"python3": "", "torchrun": "-m torch.distributed.run"}
 
 

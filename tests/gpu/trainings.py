@@ -19,7 +19,7 @@ import cep.torch
 
 SLOW_RANK = min(2, int(os.environ.get("WORLD_SIZE", 3)) - 1)
 MICRO_BATCHES = 4
-# Of --slow-ms, the share that a rank has, where it is not all of it on SLOW_RANK.
+# The share of --slow-ms that a rank has, where it is not all of it on SLOW_RANK.
 SHARES = {"small": {SLOW_RANK: 0.25}, "two": {1: 0.6, SLOW_RANK: 1.0}}
 
 
@@ -38,7 +38,7 @@ class Fault:
         self.work = DeviceWork(options, device) if device.type == "cuda" else None
 
     def _share_of(self, phase):
-        """Of --slow-ms, in this phase of this step."""
+        """The share of --slow-ms in this phase of this step."""
         if self.case == "stage":  # half as much work again, for the last stage; without the fault, for all
             stages = dist.get_world_size() // 2
             last = self.rank // 2 == stages - 1

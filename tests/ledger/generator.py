@@ -78,7 +78,7 @@ class Line:
         return self.phase(name, kind, ns, piece, clock="host", **more)
 
     def lengths(self):
-        """Of its iterations, by attempt."""
+        """The time of its iterations, by attempt."""
         return {attempt: [sum(one.pieces.values()) for one in self.iterations if one.attempt == attempt]
                 for attempt in range(1, self.attempt + 1)}
 

@@ -30,7 +30,7 @@ def parse():
 
 
 def whole_errors(compared):
-    """Of a sampled job, in shares: what the pieces are of the time of the job with all rows."""
+    """The errors of the shares of a sampled job, against the job with all rows."""
     whole = truth_of(compared.job.whole)
     said = {one["piece"]: one["share"] for one in compared.ledger["pieces"]}
     return {piece: said.get(piece, 0) - whole.share(piece) for piece in PIECES}

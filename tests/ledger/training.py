@@ -40,7 +40,7 @@ class Training(Maker):
         self.set_up()
 
     def set_up(self):
-        """Of the shape."""
+        """Prepares what the shape needs."""
 
     def make(self):
         self.begin_run(self.rng.randrange(0, 4000) * MS)

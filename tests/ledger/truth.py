@@ -45,7 +45,7 @@ def named_piece(name):
 
 
 def piece_of(span):
-    """Of all kinds but comm, whose pieces depend on the other ranks."""
+    """The piece of a span of any kind but comm, whose pieces depend on the other ranks."""
     if span.kind in ("data", "memory") and has_words(span.name, "host_to_device"):
         return "host_to_device"
     if span.kind in ("host", "other"):
@@ -77,7 +77,7 @@ class Truth:
     steady_step_ms: float = None
 
     def share(self, piece):
-        """Of the elapsed time of all ranks."""
+        """The share of a piece in the elapsed time of all ranks."""
         return sum(one.pieces[piece] for one in self.ranks) / sum(one.elapsed_ns for one in self.ranks)
 
 
@@ -133,7 +133,7 @@ def collective_key(span):
 
 
 def shortest_of_collectives(job):
-    """Of those that two ranks and more were in: as long as it took once all were there."""
+    """The transfer of each that two ranks and more were in: how long it took once all were there."""
     durations = defaultdict(list)
     for rows in job.ranks:
         for span in rows.spans:
@@ -367,7 +367,7 @@ class RankPicture:
                 begin = None
 
     def _iterations(self):
-        """Of each elementary interval, (attempt, place, step) of the iteration that it is in, or None."""
+        """For each elementary interval, (attempt, place, step) of the iteration that it is in, or None."""
         edges = []
         for attempt, spans in self._attempts():
             firsts = sorted((extent[0], key[1]) for key, extent in self.extents.items() if key[0] == attempt)

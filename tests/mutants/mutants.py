@@ -146,7 +146,7 @@ class Build:
         self.run("ninja", "-C", self.directory, f"-j{self.jobs}", *targets)
 
     def multiplier(self, tests):
-        """Of the tests' own timeouts: far more time than they need, and not the ten minutes of one that hangs."""
+        """As a factor of the tests' own timeouts: far more time than they need, and not the ten minutes of one that hangs."""
         factors = [2]
         if all(test in self.duration_s_of for test in tests):
             factors = [max(60, 20 * self.duration_s_of[test]) / self.timeout_s_of[test] for test in tests]

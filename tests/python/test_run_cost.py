@@ -15,7 +15,7 @@ from conftest import WITHOUT_COMPILER, path_with
 torch = pytest.importorskip("torch.compiler")
 
 MOST_CALLS = 14
-# Of all steps, and of every second one: then hooks go on and off.
+# With all steps recorded, and every second one: then hooks go on and off.
 MOST_CALLS_RECORDED = {1: {"gan": 34, "accumulating": 41, "lightning": 76}, 2: {"gan": 40, "accumulating": 42, "lightning": 57}}
 
 COUNTING = """

@@ -168,7 +168,7 @@ class FileLimitTest : public RankFileTest {
     }
 };
 
-// Of 8192 bytes, 2048 are kept for the profiler's own rows, and 1024 of these for the last.
+// In 8192 bytes, 2048 are kept for the profiler's own rows, and 1024 of these for the last.
 struct Share {
     RowKind kind;
     std::size_t bytes;

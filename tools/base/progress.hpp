@@ -11,7 +11,7 @@
 
 namespace cep::tool {
 
-/// Of all that a command does, so that the bar of one that reads its inputs twice does not go back.
+/// The share of all that a command does, so that the bar of one that reads its inputs twice does not go back.
 struct WorkRange {
     double from = 0;
     double to = 1;

@@ -99,29 +99,29 @@ void FileCheck::take(const Row& row, std::uint64_t line) {
         odd_key_ = row.odd_key;
     }
     if (!row.rank || row.type == RowType::unknown) return;
-    const RunTracker::Assignment place = tracker_.observe(row);
+    const RunTracker::Assignment assigned = tracker_.observe(row);
     RankState& state = state_of(*row.rank);
     ++state.rows;
-    if (row.type == RowType::run) take_run(row, place, state, line);
+    if (row.type == RowType::run) take_run(row, assigned, state, line);
     if (row.stride != nullptr) take_stride_change(*row.stride);
-    if (row.type == RowType::stats) take_stats(row, place.run, state, line);
-    if (row.type == RowType::span) take_span(row, place.run, state, line);
+    if (row.type == RowType::stats) take_stats(row, assigned.run, state, line);
+    if (row.type == RowType::span) take_span(row, assigned.run, state, line);
     if (row.type == RowType::span || row.type == RowType::open)
-        open_spans_.take(row, tracker_.attempt_of(*row.rank, place.run), line);
+        open_spans_.take(row, tracker_.attempt_of(*row.rank, assigned.run), line);
 }
 
-void FileCheck::take_run(const Row& row, const RunTracker::Assignment& place, RankState& state, std::uint64_t line) {
+void FileCheck::take_run(const Row& row, const RunTracker::Assignment& assigned, RankState& state, std::uint64_t line) {
     coverage_.saw_run(*row.run);
     schema_ = std::max(schema_, row.run->schema);
     clock_error_ns_ = std::max(clock_error_ns_, row.run->clock_error_ns.value_or(0));
     if (row.run->record_every_n_steps) strides_.insert(*row.run->record_every_n_steps);
-    if (place.ignored) return;
-    RunState& run = state.run(place.run);
+    if (assigned.ignored) return;
+    RunState& run = state.run(assigned.run);
     if (!run.has_run_row) run.pid = row.run->pid;
     run.has_run_row = true;
-    if (place.returning || run.pid != row.run->pid) state.order_errors().interleaved.add(line);
-    if (place.run == state.current_run) return;
-    state.current_run = place.run;
+    if (assigned.returning || run.pid != row.run->pid) state.order_errors().interleaved.add(line);
+    if (assigned.run == state.current_run) return;
+    state.current_run = assigned.run;
     ++state.run_changes;
 }
 

@@ -185,7 +185,7 @@ class FileCheck : public RowSink {
     };
 
     RankState& state_of(std::int64_t rank);
-    void take_run(const Row& row, const RunTracker::Assignment& place, RankState& state, std::uint64_t line);
+    void take_run(const Row& row, const RunTracker::Assignment& assigned, RankState& state, std::uint64_t line);
     void take_stride_change(const StrideChange& change);
     void take_stats(const Row& row, int run, RankState& state, std::uint64_t line) const;
     void take_span(const Row& row, int run, RankState& state, std::uint64_t line);

@@ -34,9 +34,9 @@ void CollectiveKey::change_group(const Row& row, const RunInfo& run) {
     std::uint64_t hash = combine(0, row.group);
     is_placed_ = false;
     for_each_other_axis(row.group, axis_coordinates_of(run),
-                        [&](std::string_view axis, const std::optional<std::int64_t>& place) {
-                            if (!place) return;
-                            hash = combine(combine(hash, axis), static_cast<std::uint64_t>(*place));
+                        [&](std::string_view axis, const std::optional<std::int64_t>& coordinate) {
+                            if (!coordinate) return;
+                            hash = combine(combine(hash, axis), static_cast<std::uint64_t>(*coordinate));
                             is_placed_ = true;
                         });
     numbered_ = combine(operation_hash_, hash);

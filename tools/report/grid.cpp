@@ -19,7 +19,7 @@ Bins merge_bins(const Bins& bins, std::size_t most) {
     if (bins.size() <= most) return bins;
     Bins merged;
     for (std::size_t i = 0; i < bins.size(); ++i) {
-        if (part_of(i, bins.size(), most) == merged.size()) {
+        if (bin_of(i, bins.size(), most) == merged.size()) {
             merged.first.push_back(bins.first[i]);
             merged.last.push_back(bins.last[i]);
         } else {
@@ -37,7 +37,7 @@ StepMatrix reduce(const StepMatrix& values, const Rows& rows, std::size_t most_c
         for (const std::size_t rank : rows[row]) {
             const std::span<const float> from = values.of_rank(rank);
             for (std::size_t column = 0; column < columns; ++column) {
-                float& most = to[part_of(column, columns, most_columns)];
+                float& most = to[bin_of(column, columns, most_columns)];
                 most = std::fmax(most, from[column]);
             }
         }

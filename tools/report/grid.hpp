@@ -30,9 +30,9 @@ struct Bins {
 [[nodiscard]] Bins single_bins(const std::vector<std::int64_t>& ascending);
 /// At most `most` bins of equally many of the bins that there are.
 [[nodiscard]] Bins merge_bins(const Bins& bins, std::size_t most);
-/// Which of `parts` equal parts the `index`-th of `count` is in.
-[[nodiscard]] inline std::size_t part_of(std::size_t index, std::size_t count, std::size_t parts) {
-    return count <= parts ? index : index * parts / count;
+/// The bin of the `index`-th of `count`, in at most so many equal bins.
+[[nodiscard]] inline std::size_t bin_of(std::size_t index, std::size_t count, std::size_t bins) {
+    return count <= bins ? index : index * bins / count;
 }
 
 /// Ranks (indices) that share a row of a picture.

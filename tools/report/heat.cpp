@@ -109,7 +109,7 @@ Band find_band(std::size_t phase, const StepMatrix& ms) {
     band.max_rank.assign(bins, ms.ranks());
     std::vector<double> values;
     for (std::size_t column = 0; column < ms.steps(); ++column) {
-        const std::size_t bin = part_of(column, ms.steps(), bins);
+        const std::size_t bin = bin_of(column, ms.steps(), bins);
         values.clear();
         for (std::size_t rank = 0; rank < ms.ranks(); ++rank) {
             const double value = ms.at(rank, column);
@@ -246,7 +246,7 @@ class Builder {
         const std::size_t room = std::min(others.size(), HeatMap::max_rows - slow);
         heat_.rows.resize(slow + room);
         for (std::size_t i = 0; i < others.size(); ++i)
-            heat_.rows[slow + part_of(i, others.size(), room)].push_back(others[i]);
+            heat_.rows[slow + bin_of(i, others.size(), room)].push_back(others[i]);
     }
 
     void add_phase(std::size_t phase) {

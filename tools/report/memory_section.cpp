@@ -38,7 +38,7 @@ std::vector<std::size_t> column_ranks(const std::vector<float>& by_rank) {
     constexpr std::size_t most_columns = 240;
     std::vector<std::size_t> ranks(std::min(most_columns, by_rank.size()), by_rank.size());
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-        std::size_t& one = ranks[part_of(rank, by_rank.size(), ranks.size())];
+        std::size_t& one = ranks[bin_of(rank, by_rank.size(), ranks.size())];
         if (std::isnan(by_rank[rank])) continue;
         if (one == by_rank.size() || by_rank[rank] > by_rank[one]) one = rank;
     }

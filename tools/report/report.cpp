@@ -147,15 +147,15 @@ std::string navigation(const std::vector<Section>& sections) {
     return html + "<a href=\"#phases\">Table of phases</a> <a href=\"#inputs\">What was read</a></nav>\n";
 }
 
-std::vector<Section> make_sections(const PageContent& parts) {
-    const ReportInputs& inputs = parts.inputs;
-    const JobView& view = parts.view;
+std::vector<Section> make_sections(const PageContent& content) {
+    const ReportInputs& inputs = content.inputs;
+    const JobView& view = content.view;
     std::vector<Section> sections;
     if (inputs.comparison != nullptr) sections.push_back(compare_section(*inputs.comparison));
     sections.push_back(breakdown_section(view, inputs.verdict->ledger));
-    sections.push_back(heat_section(view, parts.heat));
-    sections.push_back(waits_section(view, parts.heat));
-    sections.push_back(bands_section(view, parts.heat, *inputs.job, *inputs.verdict));
+    sections.push_back(heat_section(view, content.heat));
+    sections.push_back(waits_section(view, content.heat));
+    sections.push_back(bands_section(view, content.heat, *inputs.job, *inputs.verdict));
     sections.push_back(what_if_section(*inputs.verdict));
     sections.push_back(timeline_section(inputs, view));
     sections.push_back(comm_section(inputs.comm, inputs.why_no_comm));
@@ -184,11 +184,11 @@ std::string name_of(const tool::Job& job) {
 }
 
 /// All but the data and the script. `document` is that of cep summarize.
-std::string body(const PageContent& parts, const tool::Document& document) {
-    const std::vector<Section> sections = make_sections(parts);
-    std::string html = std::string(patterns) + "<header>\n<h1>" + html_text(name_of(*parts.inputs.job)) + "</h1>\n<p>" +
-                       html_text(describe_job(parts.inputs, parts.view)) + "</p>\n" +
-                       describe_damage(*parts.inputs.job) + "</header>\n<main>\n<section id=\"verdict\">\n" +
+std::string body(const PageContent& content, const tool::Document& document) {
+    const std::vector<Section> sections = make_sections(content);
+    std::string html = std::string(patterns) + "<header>\n<h1>" + html_text(name_of(*content.inputs.job)) +
+                       "</h1>\n<p>" + html_text(describe_job(content.inputs, content.view)) + "</p>\n" +
+                       describe_damage(*content.inputs.job) + "</header>\n<main>\n<section id=\"verdict\">\n" +
                        tool::html_findings(document) + "</section>\n" + navigation(sections);
     for (const Section& section : sections) html += html_of(section);
     html += "<section id=\"phases\">\n<h2>Table of phases</h2>\n" + tool::html_tables(document, phase_lines) +
@@ -206,31 +206,32 @@ std::string footer(const std::vector<std::string>& left_out) {
     return html + "</footer>\n";
 }
 
-std::vector<std::string> describe_left_out(const PageContent& parts, const PageData& data) {
+std::vector<std::string> describe_left_out(const PageContent& content, const PageData& data) {
     std::vector<std::string> left_out;
-    if (data.json.empty() && !parts.heat.layers.empty())
+    if (data.json.empty() && !content.heat.layers.empty())
         left_out.emplace_back("the data of pictures that can be enlarged is left out");
     else if (data.left_out > 0)
         left_out.push_back(tool::format_plural(data.left_out, "view") + " of the heat map had no room");
-    if (parts.view.left_out_phases > 0)
+    if (content.view.left_out_phases > 0)
         left_out.push_back(fmt::format("{} with less time have no pictures",
-                                       tool::format_plural(parts.view.left_out_phases, "phase")));
-    if (const tool::JobTable* table = parts.inputs.table; table != nullptr && table->steps.size() < table->all_steps)
+                                       tool::format_plural(content.view.left_out_phases, "phase")));
+    if (const tool::JobTable* table = content.inputs.table; table != nullptr && table->steps.size() < table->all_steps)
         left_out.push_back(fmt::format("pictures show {} of {} steps, chosen by a hash of their number",
                                        tool::format_count(table->steps.size()), tool::format_count(table->all_steps)));
     return left_out;
 }
 
-/// The page from its parts, with as much of the heat map as there is room for.
-Report assemble(const PageContent& parts, const std::string& head, const std::string& body) {
+/// The page, with as much of the heat map as there is room for.
+Report assemble(const PageContent& content, const std::string& head, const std::string& body) {
     constexpr std::size_t room_of_footer = 2048;
-    const std::size_t max_bytes = parts.inputs.max_bytes;
+    const std::size_t max_bytes = content.inputs.max_bytes;
     const std::string script = fmt::format("<script>{}</script>\n", page_script().text);
     const std::size_t needed = head.size() + body.size() + script.size() + room_of_footer;
     PageData data;
-    if (needed < max_bytes && !parts.heat.layers.empty()) data = write_data(parts.view, parts.heat, max_bytes - needed);
+    if (needed < max_bytes && !content.heat.layers.empty())
+        data = write_data(content.view, content.heat, max_bytes - needed);
     Report report;
-    report.left_out = describe_left_out(parts, data);
+    report.left_out = describe_left_out(content, data);
     report.html = head + body + footer(report.left_out);
     if (!data.json.empty())
         report.html += "<script type=\"application/json\" id=\"cep-data\">" + data.json + "</script>\n";
@@ -246,9 +247,9 @@ Report assemble(const PageContent& parts, const std::string& head, const std::st
 Report make_report(const ReportInputs& inputs, JobView view) {
     HeatMap heat = build_heat(*inputs.job, inputs.table, view);  // which fills in JobView::slowness_ms
     if (view.ranks.size() == 1) heat.layers.clear();             // one rank stands out from nobody
-    const PageContent parts{inputs, view, heat};
+    const PageContent content{inputs, view, heat};
     const tool::Document document = tool::summary_document(*inputs.job, *inputs.summary, inputs.verdict, {});
-    return assemble(parts, head(name_of(*inputs.job) + " · cep report"), body(parts, document));
+    return assemble(content, head(name_of(*inputs.job) + " · cep report"), body(content, document));
 }
 
 }  // namespace cep::report

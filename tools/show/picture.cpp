@@ -88,7 +88,7 @@ class Pen {
             for (const PictureLine& line : strip.lines) widest = std::max(widest, display_width(shown(line.label)));
         label_columns_ = std::min({widest, most_label_columns, columns_ / 3});
         values_ = picture.time.line.values.size();
-        places_ = std::min(values_, columns_ - label_columns_ - gap.size());
+        drawn_columns_ = std::min(values_, columns_ - label_columns_ - gap.size());
     }
 
     void draw(const Sparkline& spark) {
@@ -99,8 +99,8 @@ class Pen {
         for (const double value : values) text_ += height_of(value, range);
         end_line();
         if (spark.signs.empty()) return;
-        std::string signs(places_, ' ');
-        for (const Sparkline::Sign& sign : spark.signs) signs[column_of(sign.place)] = sign.character;
+        std::string signs(drawn_columns_, ' ');
+        for (const Sparkline::Sign& sign : spark.signs) signs[column_of(sign.index)] = sign.character;
         text_ += std::string(label_columns_, ' ').append(gap).append(signs);
         end_line();
     }
@@ -126,10 +126,10 @@ class Pen {
         const std::string first = fmt::format("step {}", format_integer(first_step));
         const std::string last = format_integer(last_step);
         text_ += std::string(label_columns_, ' ').append(gap);
-        if (places_ < first.size() + last.size() + 1) {
+        if (drawn_columns_ < first.size() + last.size() + 1) {
             text_ += cut(fmt::format("{} to {}", first, last), columns_ - label_columns_ - gap.size());
         } else {
-            text_ += first + std::string(places_ - first.size() - last.size(), ' ') + last;
+            text_ += first + std::string(drawn_columns_ - first.size() - last.size(), ' ') + last;
         }
         end_line();
     }
@@ -167,19 +167,19 @@ class Pen {
     }
 
     [[nodiscard]] std::size_t column_of(std::size_t value) const {
-        return std::min(value, values_ - 1) * places_ / values_;
+        return std::min(value, values_ - 1) * drawn_columns_ / values_;
     }
 
     /// The means of what comes to lie on one column.
     [[nodiscard]] std::vector<double> fit(const std::vector<double>& values) const {
-        std::vector<double> sums(places_, 0);
-        std::vector<double> counts(places_, 0);
+        std::vector<double> sums(drawn_columns_, 0);
+        std::vector<double> counts(drawn_columns_, 0);
         for (std::size_t i = 0; i < values.size(); ++i) {
             if (std::isnan(values[i])) continue;
             sums[column_of(i)] += values[i];
             counts[column_of(i)] += 1;
         }
-        for (std::size_t i = 0; i < places_; ++i) sums[i] /= counts[i];  // NaN where there is none
+        for (std::size_t i = 0; i < drawn_columns_; ++i) sums[i] /= counts[i];  // NaN where there is none
         return sums;
     }
 
@@ -226,7 +226,7 @@ class Pen {
     const std::size_t columns_;
     std::size_t label_columns_ = 0;
     std::size_t values_ = 0;
-    std::size_t places_ = 0;
+    std::size_t drawn_columns_ = 0;
     std::string text_;
 };
 

@@ -25,14 +25,14 @@ struct PictureLine {
 /// Lines of heights: the higher a value, the higher its character.
 struct Sparkline {
     struct Sign {
-        std::size_t place = 0;  // index into the values
+        std::size_t index = 0;  // into the values
         char character = ' ';
 
         friend bool operator==(const Sign&, const Sign&) = default;
     };
     std::string title;
     PictureLine line;
-    std::vector<Sign> signs;  // below the line; of two at one place, the later one is shown
+    std::vector<Sign> signs;  // below the line; of two in one column, the later one is shown
 };
 
 /// Lines of shades: the more a value exceeds 0, the darker its character. Values are fractions.

@@ -45,8 +45,8 @@ constexpr std::int64_t launch_latency_ns = 5'000;
 
 enum StreamNumber : std::uint8_t { compute_stream = 1, comm_stream = 2, forth_stream = 3, back_stream = 4 };
 
-std::int64_t share_of(std::int64_t total, std::int64_t part, std::int64_t parts) {
-    return total * (part + 1) / parts - total * part / parts;
+std::int64_t share_of(std::int64_t total, std::int64_t index, std::int64_t count) {
+    return total * (index + 1) / count - total * index / count;
 }
 
 }  // namespace
@@ -56,10 +56,10 @@ std::int64_t bytes_of_mb(double size_mb) {
 }
 
 std::vector<std::int64_t> bucket_sizes_bytes(const Job& job) {
-    const double parts = static_cast<double>(job.buckets * (job.buckets + 1)) / 2.0;
+    const double units = static_cast<double>(job.buckets * (job.buckets + 1)) / 2.0;
     std::vector<std::int64_t> sizes;
     for (std::int64_t i = 1; i <= job.buckets; ++i)
-        sizes.push_back(bytes_of_mb(job.gradient_mb * static_cast<double>(i) / parts));
+        sizes.push_back(bytes_of_mb(job.gradient_mb * static_cast<double>(i) / units));
     return sizes;
 }
 

@@ -25,7 +25,7 @@ class Job(NamedTuple):
     """What the processes of a job told."""
 
     opened: list[dict[str, Any]]
-    """Of each process with a profiler: ``path``, ``rank``, ``world_size``, ``is_own`` (the script's own profiler)."""
+    """One for each process with a profiler: ``path``, ``rank``, ``world_size``, ``is_own`` (the script's own profiler)."""
     off: set[int]
     """The ranks whose profiler is off."""
     steps: int

@@ -66,7 +66,7 @@ def _of_machine() -> Settings:
 
 
 def read() -> Settings:
-    """Of this process now. A setting that this version of PyTorch does not have is left out."""
+    """The settings of this process now. A setting that this version of PyTorch does not have is left out."""
     settings: Settings = {}
     torch = sys.modules.get("torch")
     if torch is not None:

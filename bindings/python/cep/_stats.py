@@ -19,7 +19,7 @@ class Stats(NamedTuple):
     recorded: int
     """Spans begun; times (add_span()), counters and marks accepted."""
     written: int
-    """Of these, the rows in the file."""
+    """Those of them that are rows in the file."""
     dropped_ring: int
     """Lost: the thread's ring was full."""
     dropped_slots: int

@@ -221,7 +221,7 @@ bool has_keyed_span(PyObject* open_spans, unsigned long key);
 /// The next index of a group's collectives.
 long long take_index(PyObject* indices, long long step, long long count);
 
-/// Of BackwardCalls. All but the first are false with an exception.
+/// Calls of BackwardCalls. All but the first are false with an exception.
 const profiler_object* profiler_of_backward(PyObject* backward);
 /// Ends a backward whose end was not seen.
 bool abandon_backward(PyObject* backward);

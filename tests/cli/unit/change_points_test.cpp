@@ -201,7 +201,7 @@ TEST(ChangePoints, ShortSeriesThatResembleTheirNeighboursHaveNone) {
         }
 }
 
-// Of 7 standard errors: independent values of deviation 2, 200 on either side.
+// A change of 7 standard errors: independent values of deviation 2, 200 on either side.
 TEST(ChangePoints, NineOfTenAreFoundFromSevenErrorsOn) {
     const double factor = 1 + 7 * 0.02 * std::sqrt(2.0 / 200);
     ChangeRules rules;

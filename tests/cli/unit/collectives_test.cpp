@@ -33,7 +33,7 @@ class CollectiveJob {
         std::iota(steps.begin(), steps.end(), 0);
         return number_collectives(ranks_, steps, threads);
     }
-    /// Of a phase, in the order of its samples.
+    /// The numbers of a phase, in the order of its samples.
     [[nodiscard]] std::vector<std::uint32_t> numbers(std::int64_t rank, const std::string& name) {
         std::vector<std::uint32_t> numbers;
         for (const Sample& sample : ranks_[rank].front().find(name)->samples) numbers.push_back(sample.collective);

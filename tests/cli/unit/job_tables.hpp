@@ -81,7 +81,7 @@ inline JobTable table_of(std::size_t ranks, std::size_t steps, std::vector<Local
     return table;
 }
 
-/// Of rows none of which is absent.
+/// The deviation of rows none of which is absent.
 inline Deviation deviation_of(const LocalPhase& phase, const PeerGroup& group, double floor_ms = 0,
                               ChosenSteps steps = ChosenSteps::all) {
     return {phase, rows_of_role(phase.own_ms, group), group, floor_ms, steps};

@@ -41,7 +41,7 @@ Found find(const JobTable& table) {
     return Found(find_stragglers(table, {peers_of(job_ranks)}, 1));
 }
 
-/// Of all time, what `ms` in each step are.
+/// The share of all time that `ms` in each step are.
 double share_of(double ms, const JobTable& table) {
     return ms / table.median_step_ms.front();
 }
@@ -86,7 +86,7 @@ TEST(Stragglers, OtherSlowPhasesOfTheRankAreListed) {
     EXPECT_EQ(found.costly[0].also, (std::vector<std::string>{"forward"}));
 }
 
-/// Of 8 ranks, the hosts of 2 are late by 3 ms in each step, for 20 steps one after the other.
+/// In each step, the hosts of 2 of 8 ranks are late by 3 ms, for 20 steps one after the other.
 bool is_late(std::size_t rank, std::size_t step) {
     return (step / 20 + rank) % 4 == 0;
 }

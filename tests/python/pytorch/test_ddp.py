@@ -48,7 +48,7 @@ def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files):
         assert {row["name"] for row in rows} == {"all_reduce"} and {row["step"] for row in rows} == {0, 2}
         assert identities(files, rank) == identities(files, 0)
         assert len(identities(files, rank)) == len(rows)
-        # Of each instrumented training, all gradients once in each recorded step: no_sync() reduces nothing.
+        # Each instrumented training has all gradients once in each recorded step: no_sync() reduces nothing.
         assert sum(row["bytes"] for row in rows) == 2 * 2 * 4 * (9 * 9 + 9) * 4
 
 
