@@ -8,7 +8,6 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/parallel.hpp"
@@ -30,7 +29,7 @@ constexpr std::size_t rank_tiles = 16;
 constexpr std::size_t wave_spans = std::size_t{1} << 20;
 
 // Each phase has a cell for each rank and step. So many cells are few for any job, see choose_phases().
-constexpr std::size_t few_cells = std::size_t{1} << 24;
+constexpr std::size_t few_cells = std::size_t{1} << 22;
 constexpr std::size_t max_phases = 4096;
 constexpr std::string_view folded_name = "other phases";
 
@@ -158,13 +157,15 @@ class Builder {
     void make_phases() {
         const std::vector<const PhaseSeries*> phases = find_local_phases();
         const std::vector<bool> is_kept = choose_phases(phases);
+        std::vector<std::size_t> in_table(phases.size());
         for (std::size_t i = 0; i < phases.size(); ++i)
-            if (is_kept[i]) places_.try_emplace(phases[i]->name, add_phase(phases[i]->name, phases[i]->kind));
+            if (is_kept[i]) in_table[i] = add_phase(phases[i]->name, phases[i]->kind);
         for (std::size_t i = 0; i < phases.size(); ++i) {
             if (is_kept[i]) continue;
             if (table_.folded_phases++ == 0) folded_place_ = add_phase(std::string(folded_name), schema::Kind::other);
-            places_.try_emplace(phases[i]->name, folded_place_);
+            in_table[i] = folded_place_;
         }
+        for (auto& [name, place] : places_) place = in_table[place];
     }
 
     std::size_t add_phase(std::string name, schema::Kind kind) {
@@ -174,15 +175,14 @@ class Builder {
         return counts_.size() - 1;
     }
 
-    /// In the order in which they were seen first.
-    [[nodiscard]] std::vector<const PhaseSeries*> find_local_phases() const {
-        std::vector<const PhaseSeries*> phases;  // of each the first
-        std::unordered_set<std::string_view> known;
+    /// Of each its first series, in the order in which they were seen first; places_ says where each is.
+    [[nodiscard]] std::vector<const PhaseSeries*> find_local_phases() {
+        std::vector<const PhaseSeries*> phases;
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series)
                 for (const PhaseSeries& phase : series.phases)
                     if (phase.kind != schema::Kind::comm && (phase.kind != schema::Kind::step || !reading_.encloses) &&
-                        known.insert(phase.name).second)
+                        places_.try_emplace(phase.name, phases.size()).second)
                         phases.push_back(&phase);
         return phases;
     }
@@ -193,13 +193,11 @@ class Builder {
         const std::size_t kept = std::clamp<std::size_t>(std::max(few_cells, 4 * span_count_) / cells, 1, max_phases);
         std::vector<bool> is_kept(phases.size(), phases.size() <= kept);
         if (phases.size() <= kept) return is_kept;
-        std::unordered_map<std::string_view, std::size_t> places;
-        for (std::size_t i = 0; i < phases.size(); ++i) places.try_emplace(phases[i]->name, i);
         std::vector<double> totals_ms(phases.size());
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series)
                 for (const PhaseSeries& phase : series.phases)
-                    if (const auto found = places.find(phase.name); found != places.end())
+                    if (const auto found = places_.find(phase.name); found != places_.end())
                         totals_ms[found->second] += totals_of(phase).sum_ms;
         std::vector<std::size_t> by_time(phases.size());
         std::iota(by_time.begin(), by_time.end(), std::size_t{0});
