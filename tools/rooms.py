@@ -24,6 +24,11 @@ def sources_of(tools, room):
     return sorted(path for path in (tools / room).iterdir() if path.suffix in (".cpp", ".hpp"))
 
 
+def code_of(tools, room):
+    """The sources, and what a page has of scripts and styles."""
+    return sources_of(tools, room) + sorted(path for path in (tools / room).rglob("*") if path.suffix in (".js", ".css"))
+
+
 def declared_arrows(tools, rooms):
     """{room: rooms that its meson.build names}. The commands may use every room."""
     arrows = {}
@@ -106,7 +111,7 @@ def print_map(tools):
     total_files = total_lines = 0
     print(f"{'room':<10} {'files':>5} {'lines':>6}  uses")
     for room in rooms:
-        paths = sources_of(tools, room)
+        paths = code_of(tools, room)
         lines = sum(len(path.read_text().splitlines()) for path in paths)
         total_files += len(paths)
         total_lines += lines
