@@ -15,8 +15,8 @@ namespace cep::tool {
     return bits ^ (bits >> 31);
 }
 
-/// An index in a segment, if `count` of them are divided into so many segments, no more than there are indices. Those
-/// of all segments are evenly spread; a regular stride would meet what comes at every n-th index always or never.
+/// An index in a segment, if `count` of them are divided into so many segments, no more than there are indices. Where
+/// in its segment it is differs; a regular stride would meet what comes at every n-th index always or never.
 [[nodiscard]] constexpr std::size_t index_in_segment(std::size_t segment, std::size_t segments, std::size_t count) {
     const std::size_t first = segment * count / segments;
     return first + mix_bits(segment) % ((segment + 1) * count / segments - first);

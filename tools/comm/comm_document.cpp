@@ -269,15 +269,13 @@ std::vector<std::string> make_notes(const CommReport& report) {
         "the other spans take longer");
     notes.emplace_back(
         "typical: of the median transfers; paid: bytes by the time of all transfers; slow: over 1.5 times the median "
-        "of "
-        "the size; error: of single transfers against the fit");
+        "of the size; error: of single transfers against the fit");
     const bool predicts = std::any_of(report.models.begin(), report.models.end(),
                                       [](const CommModel& model) { return !model.predictions.empty(); });
     if (predicts)
         notes.emplace_back(
             "faster: NCCL has trees for all_reduce, and from 2.23 on for all_gather and reduce_scatter (PAT); "
-            "NCCL_ALGO "
-            "chooses one, else it chooses itself");
+            "NCCL_ALGO chooses one, else it chooses itself");
     return notes;
 }
 
@@ -367,10 +365,7 @@ std::string make_headline(const CommReport& report) {
     if (report.models.empty()) return "There is no communication in these rows.";
     std::string text = describe_waiting(report);
     const auto slow = std::find_if(report.models.begin(), report.models.end(), has_slow_groups);
-    if (slow != report.models.end()) {
-        std::string sentence = describe_slow_groups(*slow);
-        text += sentence + ". ";
-    }
+    if (slow != report.models.end()) text += describe_slow_groups(*slow) + ". ";
     for (const CommModel& model : report.models)
         if (model.fit) return text + describe_fit(model, report.options);
     if (report.any_bytes()) return text + "No operation has enough sizes to fit a latency and a bandwidth.";

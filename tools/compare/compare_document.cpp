@@ -236,8 +236,7 @@ std::vector<std::string> make_notes(const Comparison& comparison) {
                                     comparison.same_work.unit));
     notes.emplace_back(
         "A and B: mean over all recorded steps; intervals by a block bootstrap, because steps that follow each other "
-        "are "
-        "alike; p of phases is corrected for their number (Holm)");
+        "are alike; p of phases is corrected for their number (Holm)");
     return notes;
 }
 

@@ -35,9 +35,9 @@ struct Gradients {
     std::function<double(double bytes)> transfer_ms;
 };
 
-/// Gradients become ready evenly over backward; buckets are reduced one after the other, each when it is full and the
-/// one before is done. The last of the transfers ends when those that wait for a bucket, the first or one of the last
-/// two, are done: between them both grow evenly.
+/// Gradients become ready at a constant rate over backward; buckets are reduced one after the other, each when it is
+/// full and the one before is done. The last of the transfers ends when those that wait for a bucket, the first or one
+/// of the last two, are done: between them both grow linearly.
 BucketSize try_bucket_size(const Gradients& gradients, double megabytes) {
     const double backward_ms = gradients.backward_ms;
     const double capacity = std::min(megabytes * 1048576, gradients.bytes);

@@ -94,8 +94,7 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
         "bands-map", picture_width, whole, "Time of each phase over the steps",
         "For each phase the median rank as a line, the range from the tenth to the ninetieth percentile of the ranks "
         "as a band, and the slowest rank as a thin line. Dashed vertical lines are lasting changes, ticks at the top "
-        "are "
-        "marks.");
+        "are marks.");
     for (std::size_t i = 0; i < count; ++i) {
         plot.top = 30 + static_cast<double>(i) * (height + gap);
         plot.bottom = plot.top + height;

@@ -82,8 +82,7 @@ Figure draw(const std::vector<const CommModel*>& models) {
     const Axis y(ms.low / 1.6, ms.high * 1.6, plot.bottom, plot.top, true);
     Svg svg("comm-fit", picture_width, plot.bottom + 50, "Time of a transfer against its size",
             "Sizes from left to right and times from bottom to top, both on logarithmic scales; a dot for each size, a "
-            "line "
-            "for each fit of latency and bandwidth.");
+            "line for each fit of latency and bandwidth.");
     draw_values_below(svg, plot, x, 6, plot.bottom + 17, tick_bytes);
     draw_values_at_left(svg, plot, y, 5, tick_ms);
     svg.rect("frame", plot.left, plot.top, plot.width(), plot.bottom - plot.top);

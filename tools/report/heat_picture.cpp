@@ -65,7 +65,7 @@ void append_chunk(std::string& png, std::string_view type, std::string_view cont
                                crc32(0, reinterpret_cast<const Bytef*>(all.data()), static_cast<uInt>(all.size()))));
 }
 
-/// Like "inferno" backwards (van der Walt and Smith, 2015), it gets darker evenly; a dark page inverts the lightness.
+/// Like "inferno" backwards (van der Walt and Smith, 2015): the lightness falls linearly; a dark page inverts it.
 constexpr std::array<std::uint32_t, 8> stops = {0xeceff3, 0xfbdc8e, 0xfbb04c, 0xf37a2b,
                                                 0xd44842, 0x9f2a63, 0x65156e, 0x2b0a4f};
 

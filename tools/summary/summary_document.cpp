@@ -137,15 +137,17 @@ std::string describe_uneven(const UnevenSetting& uneven) {
                        format_numbers("rank", uneven.odd_ranks), or_none(uneven.usual));
 }
 
+std::vector<SettingAdvice> advise_on_settings(const JobSettings& settings, const Verdict* verdict) {
+    return advise_on(settings, verdict == nullptr ? std::vector<TimeLoss>{} : verdict->losses);
+}
+
 void add_settings(Document& document, const JobSettings& settings, const Verdict* verdict) {
     constexpr std::size_t most = 3;
     if (settings.usual.empty()) return;
     document.facts.push_back({"settings", describe_settings(settings.usual)});
     for (std::size_t i = 0; i < std::min(most, settings.uneven.size()); ++i)
         document.evidence.push_back(describe_uneven(settings.uneven[i]));
-    for (const SettingAdvice& advice :
-         advise_on(settings, verdict == nullptr ? std::vector<TimeLoss>{} : verdict->losses))
-        document.next.push_back(advice.text);
+    for (const SettingAdvice& advice : advise_on_settings(settings, verdict)) document.next.push_back(advice.text);
 }
 
 void write_settings(JsonWriter& json, const JobSettings& settings, const Verdict* verdict) {
@@ -156,7 +158,7 @@ void write_settings(JsonWriter& json, const JobSettings& settings, const Verdict
         json.objects("uneven", of_job.uneven, [&](const UnevenSetting& one) {
             json.members("name", one.name, "usual", one.usual, "odd", one.odd, "ranks", one.odd_ranks);
         });
-        json.objects("advice", advise_on(of_job, verdict == nullptr ? std::vector<TimeLoss>{} : verdict->losses),
+        json.objects("advice", advise_on_settings(of_job, verdict),
                      [&](const SettingAdvice& advice) { json.members("id", advice.id, "text", advice.text); });
     });
 }
@@ -246,7 +248,8 @@ Fields<PhaseSummary> phase_fields(bool of_groups, bool of_one_rank) {
         time_field("min_ms", "", "Shortest duration", &P::min_ms),
         time_field("max_ms", "max", "Longest duration", &P::max_ms).detail(1),
         time_field("total_ms", "", "Time of all spans", &P::total_ms),
-        {"share", "share", "Share of the time of recorded steps in which nothing hides it", &P::share, describe_percent},
+        {"share", "share", "Share of the time of recorded steps in which nothing hides it", &P::share,
+         describe_percent},
         {"slowest_rank", of_one_rank ? "" : "slowest rank",
          "The rank with the most work of its own, by mean, or that the verdict names", &P::slowest_rank, slowest},
         {"skew", of_groups ? "" : "skew", "Mean of the slowest rank over the typical rank's", &P::skew, describe_skew}};

@@ -116,7 +116,7 @@ class WindowReader {
     /// The next windows, in the order of time, valid until the next call; none behind the last.
     [[nodiscard]] const std::vector<Group>& next() {
         groups_.clear();
-        parts_.clear();
+        copies_.clear();
         std::size_t copied = 0;
         while (!next_.empty()) {
             const auto [window, number] = next_.top();
@@ -126,7 +126,7 @@ class WindowReader {
                 last_ = nullptr;
             }
             next_.pop();
-            copied += cursors_[number].copy_to(part_of(cursors_[number].of()));
+            copied += cursors_[number].copy_to(copy_of(cursors_[number].of()));
             if (!cursors_[number].at_end()) next_.push({cursors_[number].window(), number});
         }
         return groups_;
@@ -137,19 +137,19 @@ class WindowReader {
     using WindowOfCursor = std::pair<std::int64_t, std::size_t>;  // its window, index of the cursor
 
     /// In the last group: the cursors of a series come one after the other.
-    RunSeries& part_of(SeriesOfRank of) {
+    RunSeries& copy_of(SeriesOfRank of) {
         if (last_ != of.series) {
             last_ = of.series;
-            parts_.emplace_back().run = of.series->run;
-            groups_.back().series.push_back({of.rank, &parts_.back()});
+            copies_.emplace_back().run = of.series->run;
+            groups_.back().series.push_back({of.rank, &copies_.back()});
         }
-        return parts_.back();
+        return copies_.back();
     }
 
     std::vector<WindowCursor> cursors_;  // rank by rank, series by series
     std::priority_queue<WindowOfCursor, std::vector<WindowOfCursor>, std::greater<>> next_;
     std::vector<Group> groups_;
-    std::deque<RunSeries> parts_;
+    std::deque<RunSeries> copies_;
     const RunSeries* last_ = nullptr;
 };
 
