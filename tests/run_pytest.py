@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one pytest file, and prints which tests were skipped and why.
+"""Runs files of pytest in one process, and prints which tests were skipped and why.
 
-    run_pytest.py [--needs MODULE]... FILE [OPTION OF PYTEST]...
+    run_pytest.py [--needs MODULE]... FILE... [OPTION OF PYTEST]...
 
 Exits with 77 (skipped, for Meson) where pytest or a module is missing, or where every test was skipped.
 """
