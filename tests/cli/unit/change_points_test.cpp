@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <random>
@@ -42,31 +41,6 @@ TEST(ChangePoints, NoiseHasNone) {
     EXPECT_EQ(found, 0U);
 }
 
-TEST(ChangePoints, NeighboursThatResembleEachOtherAreNoChange) {
-    // Autoregressive of order one, 0.8: it wanders by more than independent noise of the same steps would.
-    std::size_t found = 0;
-    for (std::uint64_t seed = 0; seed < 100; ++seed) {
-        Normal normal(seed);
-        std::vector<double> values;
-        double level = 0;
-        for (std::size_t i = 0; i < 300; ++i) values.push_back(100 + (level = 0.8 * level + 2 * normal()));
-        found += find_change_points(values).empty() ? 0 : 1;
-    }
-    EXPECT_LE(found, 3U);
-}
-
-TEST(ChangePoints, NoiseThatLastsForManyStepsIsNoChange) {
-    std::size_t found = 0;
-    for (std::uint64_t seed = 0; seed < 200; ++seed) {
-        Normal normal(seed);
-        std::vector<double> values;
-        double level = 0;
-        for (std::size_t i = 0; i < 200; ++i) values.push_back(100 + (level = 0.95 * level + 0.6 * normal()));
-        found += find_change_points(values).empty() ? 0 : 1;
-    }
-    EXPECT_LE(found, 1U);
-}
-
 TEST(ChangePoints, StepsThatAreLongNowAndThenAreNoChange) {
     std::vector<double> values = series(100, 100, 1, 5);
     for (const std::size_t step : {92U, 94U, 95U, 97U, 99U}) values[step] *= 1.6;
@@ -85,55 +59,6 @@ TEST(ChangePoints, AFewSlowStepsAreNoChange) {
     std::vector<double> values = series(100, 100, 1, 3);
     for (std::size_t i = 50; i < 54; ++i) values[i] *= 3;
     EXPECT_TRUE(find_change_points(values).empty());
-}
-
-TEST(ChangePoints, ThereAndBackIsABurst) {
-    std::vector<double> values = series(300, 100, 1.2, 4);
-    for (std::size_t i = 200; i < 300; ++i) values[i] /= 1.2;
-    const std::vector<ChangePoint> points = find_change_points(values);
-    ASSERT_EQ(points.size(), 1U);
-    EXPECT_EQ(points[0].shape, ChangeShape::burst);
-    EXPECT_EQ(points[0].first, 100U);
-    EXPECT_EQ(points[0].last, 200U);
-    EXPECT_NEAR(points[0].relative(), 0.2, 0.01);
-}
-
-TEST(ChangePoints, StairsAreOneChangeWithTheirTotal) {
-    std::vector<double> values = series(400, 400, 1, 6);
-    for (std::size_t i = 0; i < 400; ++i) values[i] *= std::pow(1.05, static_cast<double>(i / 80));
-    const std::vector<ChangePoint> points = find_change_points(values);
-    ASSERT_EQ(points.size(), 1U);
-    EXPECT_EQ(points[0].shape, ChangeShape::stair);
-    EXPECT_EQ(points[0].stairs, 4U);
-    EXPECT_EQ(points[0].first, 80U);
-    EXPECT_EQ(points[0].last, 320U);
-    EXPECT_NEAR(points[0].relative(), std::pow(1.05, 4) - 1, 0.01);
-}
-
-TEST(ChangePoints, ARampIsOneChangeWithItsTotal) {
-    std::vector<double> values = series(400, 400, 1, 7);
-    for (std::size_t i = 0; i < 400; ++i)
-        values[i] *= 1 + 0.3 * std::clamp((static_cast<double>(i) - 100) / 200, 0.0, 1.0);
-    const std::vector<ChangePoint> points = find_change_points(values);
-    ASSERT_EQ(points.size(), 1U);
-    EXPECT_EQ(points[0].shape, ChangeShape::ramp);
-    EXPECT_NEAR(static_cast<double>(points[0].first), 100, 20);
-    EXPECT_NEAR(static_cast<double>(points[0].last), 300, 20);
-    EXPECT_NEAR(points[0].relative(), 0.3, 0.02);
-}
-
-TEST(ChangePoints, MoreLongStepsAreAChangeOfTheMean) {
-    for (const auto& [period, factor] : {std::pair(4, 2.0), std::pair(5, 1.45)}) {
-        std::vector<double> values = series(400, 400, 1, 8);
-        for (std::size_t i = 200; i < 400; i += static_cast<std::size_t>(period)) values[i] *= factor;
-        const std::vector<ChangePoint> points = find_change_points(values);
-        ASSERT_EQ(points.size(), 1U);
-        EXPECT_FALSE(points[0].is_typical);
-        EXPECT_NEAR(static_cast<double>(points[0].first), 200, 5);
-        EXPECT_NEAR(points[0].relative(), (factor - 1) / period, 0.02);
-        EXPECT_EQ(points[0].before.long_share, 0);
-        EXPECT_NEAR(points[0].after.long_share, 1.0 / period, 0.01);
-    }
 }
 
 /// Series of 400 in which a change is said, of 100.
@@ -182,10 +107,10 @@ TEST(ChangePoints, AStartUpIsNoChange) {
 }
 
 // First-order autoregressions; at most 1 of 100 is stated.
-TEST(ChangePoints, ShortSeriesThatResembleTheirNeighboursHaveNone) {
-    constexpr std::size_t all = 1000;
+TEST(ChangePoints, SeriesThatResembleTheirNeighboursHaveNone) {
     for (const double correlation : {0.8, 0.9, 0.95})
-        for (const std::size_t size : {20U, 30U, 40U, 50U, 60U}) {
+        for (const std::size_t size : {20U, 30U, 40U, 50U, 60U, 300U}) {
+            const std::size_t all = size < 100 ? 1000 : 200;
             Normal normal(7);
             std::size_t found = 0;
             for (std::size_t i = 0; i < all; ++i) {

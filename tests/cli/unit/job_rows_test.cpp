@@ -13,7 +13,7 @@
 namespace cep::tool {
 namespace {
 
-constexpr long long ms = 1'000'000;
+constexpr long long ns_per_ms = 1'000'000;
 
 /// A job whose ranks are each in one file.
 class SmallJob {
@@ -51,8 +51,8 @@ class SmallJob {
 
 TEST(JobRows, TimesCountFromTheFirstStartInTheJob) {
     SmallJob job(2);
-    job.add(0, 10, "forward", 1000 * ms, 4);
-    job.add(1, 10, "forward", 990 * ms, 5);
+    job.add(0, 10, "forward", 1000 * ns_per_ms, 4);
+    job.add(1, 10, "forward", 990 * ns_per_ms, 5);
     const JobRows rows = job.rows();
     ASSERT_EQ(rows.reason(), "");
     const StepRows step = StepReader(rows).read(0);
@@ -65,8 +65,8 @@ TEST(JobRows, TimesCountFromTheFirstStartInTheJob) {
 
 TEST(JobRows, StepsAreThoseOfAllRanksInOrderEachOnce) {
     SmallJob job(2);
-    for (const int step : {30, 10, 20}) job.add(0, step, "forward", step * ms, 1);
-    for (const int step : {40, 20}) job.add(1, step, "forward", step * ms, 1);
+    for (const int step : {30, 10, 20}) job.add(0, step, "forward", step * ns_per_ms, 1);
+    for (const int step : {40, 20}) job.add(1, step, "forward", step * ns_per_ms, 1);
     const JobRows rows = job.rows();
     EXPECT_EQ(rows.steps(), (std::vector<std::int64_t>{10, 20, 30, 40}));
     EXPECT_EQ(rows.count(), 5U);
@@ -80,8 +80,8 @@ TEST(JobRows, StepsAreThoseOfAllRanksInOrderEachOnce) {
 TEST(JobRows, ASpanOfTheWholeStepIsNoRowButSaysWhenTheStepWas) {
     SmallJob job(2);
     for (int rank = 0; rank < 2; ++rank) {
-        job.add(rank, 0, "training_step", 100 * ms, 20, R"(,"kind":"step")");
-        job.add(rank, 0, "forward", 103 * ms, 7);
+        job.add(rank, 0, "training_step", 100 * ns_per_ms, 20, R"(,"kind":"step")");
+        job.add(rank, 0, "forward", 103 * ns_per_ms, 7);
     }
     const JobRows rows = job.rows();
     const StepRows step = StepReader(rows).read(0);
@@ -105,7 +105,7 @@ TEST(JobRows, OneNameWithTwoKindsIsTwoPhases) {
 
 TEST(JobRows, RowsWithoutNumbersAreCountedInTheOrderOfTheirStarts) {
     SmallJob job(2);
-    for (const int start : {50, 10, 30}) job.add(0, 0, "forward", start * ms, 5);
+    for (const int start : {50, 10, 30}) job.add(0, 0, "forward", start * ns_per_ms, 5);
     job.add(1, 0, "forward", 0, 1);
     const JobRows rows = job.rows();
     const StepRows step = StepReader(rows).read(0);
@@ -118,8 +118,8 @@ TEST(JobRows, RowsWithoutNumbersAreCountedInTheOrderOfTheirStarts) {
 
 TEST(JobRows, NumbersThatRowsHaveAreKept) {
     SmallJob job(2);
-    job.add(0, 0, "forward", 50 * ms, 5, R"(,"seq":2)");
-    job.add(0, 0, "forward", 10 * ms, 5, R"(,"seq":4)");
+    job.add(0, 0, "forward", 50 * ns_per_ms, 5, R"(,"seq":2)");
+    job.add(0, 0, "forward", 10 * ns_per_ms, 5, R"(,"seq":4)");
     job.add(1, 0, "forward", 0, 1);
     const JobRows rows = job.rows();
     const StepRows step = StepReader(rows).read(0);
@@ -187,7 +187,7 @@ TEST(JobRows, SaysWhyThereIsNoGraph) {
 TEST(JobRows, OneSpanInAHundredMayHaveNoStart) {
     for (const int without : {1, 2}) {
         SmallJob job(2);
-        for (int step = 0; step < 99; ++step) job.add(step % 2, step, "forward", step * ms, 1);
+        for (int step = 0; step < 99; ++step) job.add(step % 2, step, "forward", step * ns_per_ms, 1);
         for (int i = 0; i < without; ++i) job.add_without_start(0, 99 + i, "forward", 1);
         EXPECT_EQ(job.rows().reason(), without == 1 ? "" : "spans have no start times");
     }
@@ -196,7 +196,7 @@ TEST(JobRows, OneSpanInAHundredMayHaveNoStart) {
 TEST(StepReader, SkipsStepsThatAreNotAskedFor) {
     SmallJob job(2);
     for (int step = 0; step < 5; ++step)
-        for (int rank = 0; rank < 2; ++rank) job.add(rank, step, "forward", (100 * step + rank) * ms, 1);
+        for (int rank = 0; rank < 2; ++rank) job.add(rank, step, "forward", (100 * step + rank) * ns_per_ms, 1);
     const JobRows rows = job.rows();
     StepReader reader(rows);
     EXPECT_DOUBLE_EQ(reader.read(1).rows[1].start_ms, 101);
@@ -208,7 +208,7 @@ TEST(StepReader, FindsStepsHoweverFarTheyAre) {
     SmallJob job(2);
     for (std::uint32_t step = 0; step < steps; ++step)
         for (int rank = 0; rank < 2; ++rank)
-            if (rank == 0 || step % 3 == 0) job.add(rank, static_cast<int>(step), "forward", step * ms, 1);
+            if (rank == 0 || step % 3 == 0) job.add(rank, static_cast<int>(step), "forward", step * ns_per_ms, 1);
     const JobRows rows = job.rows();
     for (const std::uint32_t first : {0U, 1U, 3U, 2999U, steps - 1})
         for (const std::uint32_t stride : {1U, 2U, 5U, 7U, 1999U}) {
@@ -223,7 +223,7 @@ TEST(StepReader, FindsStepsHoweverFarTheyAre) {
 
 TEST(StepReader, AStepThatCameAgainHasTheRowsOfBothTimes) {
     SmallJob job(2);
-    for (const int step : {0, 1, 0}) job.add(0, step, "forward", step * ms, 1);
+    for (const int step : {0, 1, 0}) job.add(0, step, "forward", step * ns_per_ms, 1);
     job.add(1, 0, "forward", 0, 1);
     const JobRows rows = job.rows();
     StepReader reader(rows);

@@ -74,13 +74,5 @@ TEST(TableQuantiles, WhatIsTypicalOfNothingIsZero) {
     EXPECT_EQ(typical_ms(std::vector{3.0, missing, 1.0}), 2);
 }
 
-TEST(MovingMedians, AreThoseOfEachWindow) {
-    const std::vector<double> values{5, 1, 4, 4, 9, 2, 7};
-    EXPECT_EQ(moving_medians(values, 1), (std::vector{3.0, 4.0, 4.0, 4.0, 4.0, 7.0, 4.5}));
-    EXPECT_EQ(moving_medians(values, 10), std::vector<double>(7, 4));
-    EXPECT_EQ(moving_medians(values, 0), values);
-    EXPECT_TRUE(moving_medians({}, 2).empty());
-}
-
 }  // namespace
 }  // namespace cep::tool
