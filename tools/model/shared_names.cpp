@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::size_t sampled_rows = 100'000;
 constexpr double least_match_ms = 0.05;  // between the ends of one collective on ranks of one clock
+constexpr double most_apart = 0.02;      // of the collectives, in which clocks and lost rows keep members apart
 
 /// What tells collectives apart that the rows alone do not. One name may stand for the groups of many communicators:
 /// then these are told apart by the coordinates of their ranks in the layout. Phases and ranks are those of JobRows.
@@ -87,7 +88,6 @@ using Members = std::vector<CommRow>;  // of one collective
 /// Whether all subsets of the collectives overlap in time, and no rank is in one twice.
 bool fit_together(const std::vector<Members>& collectives, std::uint8_t axis_bits, bool one_host, double tolerance_ms,
                   const JobRows& job) {
-    constexpr double most_apart = 0.02;
     std::size_t subsets = 0;
     std::size_t apart = 0;
     for (const Members& members : collectives) {
@@ -241,25 +241,45 @@ GroupRules find_rules(const JobRows& job, std::size_t threads) {
     return rules;
 }
 
-/// By rank, of collectives that all have: the first rank with which it ends, however far their clocks are apart, as
-/// those of one group do.
-std::vector<std::uint32_t> leaders_of(const std::vector<Members>& collectives, std::size_t ranks) {
+/// By rank: the first rank with which it `is_together`; of collectives that all have, ascending by rank.
+template <typename IsTogether>
+std::vector<std::uint32_t> leaders_of(std::size_t ranks, IsTogether is_together) {
     std::vector<std::uint32_t> leaders(ranks);
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         leaders[rank] = rank;
-        for (std::uint32_t leader = 0; leader < rank && leaders[rank] == rank; ++leader) {
-            if (leaders[leader] != leader) continue;
-            std::vector<double> apart_ms;
-            for (const Members& members : collectives)  // of all ranks, ascending
-                apart_ms.push_back(members[rank].end_ms - members[leader].end_ms);
-            if (robust_deviation(apart_ms) <= least_match_ms) leaders[rank] = leader;
-        }
+        for (std::uint32_t leader = 0; leader < rank && leaders[rank] == rank; ++leader)
+            if (leaders[leader] == leader && is_together(leader, rank)) leaders[rank] = leader;
     }
     return leaders;
 }
 
-/// Where no coordinate of a rank says which groups there are: those whose collectives end together. They are of one
-/// size.
+/// Whether there are several groups, of one size.
+bool are_groups(const std::vector<std::uint32_t>& leaders) {
+    std::map<std::uint32_t, std::size_t> sizes;
+    for (const std::uint32_t leader : leaders) ++sizes[leader];
+    const std::size_t size = sizes.begin()->second;
+    const auto has_size = [size](const auto& of) { return of.second == size; };
+    return sizes.size() > 1 && size > 1 && std::all_of(sizes.begin(), sizes.end(), has_size);
+}
+
+/// Whether two ranks end together, however far their clocks are apart, as those of one group do.
+bool end_together(const std::vector<Members>& collectives, std::uint32_t a, std::uint32_t b) {
+    std::vector<double> apart_ms;
+    for (const Members& members : collectives) apart_ms.push_back(members[b].end_ms - members[a].end_ms);
+    return robust_deviation(apart_ms) <= least_match_ms;
+}
+
+/// Whether neither of two ranks ends before the other begins.
+bool overlap(const std::vector<Members>& collectives, std::uint32_t a, std::uint32_t b) {
+    const auto apart = std::count_if(collectives.begin(), collectives.end(), [&](const Members& members) {
+        return std::max(members[a].start_ms, members[b].start_ms) >
+               std::min(members[a].end_ms, members[b].end_ms) + least_match_ms;
+    });
+    return static_cast<double>(apart) <= most_apart * static_cast<double>(collectives.size());
+}
+
+/// Where no coordinate of a rank says which groups there are: those whose collectives end together; or, where ranks
+/// leave them at different times, overlap. They are of one size.
 GroupRules find_teams(const JobRows& job, std::size_t threads) {
     constexpr std::size_t most_ranks = 1'024;  // each is compared with the first of every group
     constexpr std::size_t least_collectives = 30;
@@ -276,13 +296,12 @@ GroupRules find_teams(const JobRows& job, std::size_t threads) {
     }
     for (const auto& [name, collectives] : by_name) {
         if (collectives.size() < least_collectives) continue;
-        std::vector<std::uint32_t> leaders = leaders_of(collectives, ranks);
-        std::map<std::uint32_t, std::size_t> sizes;
-        for (const std::uint32_t leader : leaders) ++sizes[leader];
-        const std::size_t size = sizes.begin()->second;
-        const bool have_one_size =
-            std::all_of(sizes.begin(), sizes.end(), [&](const auto& of) { return of.second == size; });
-        if (sizes.size() > 1 && size > 1 && have_one_size) rules.make_teams(name, std::move(leaders));
+        const auto groups_by = [&, &all = collectives](auto is_together) {
+            return leaders_of(ranks, [&](std::uint32_t a, std::uint32_t b) { return is_together(all, a, b); });
+        };
+        std::vector<std::uint32_t> leaders = groups_by(end_together);
+        if (!are_groups(leaders)) leaders = groups_by(overlap);
+        if (are_groups(leaders)) rules.make_teams(name, std::move(leaders));
     }
     return rules;
 }
