@@ -120,12 +120,11 @@ def test_a_large_cause_is_named_where_the_replay_is_not_exact(cep, tmp_path):
 
 
 def test_what_a_slow_rank_costs_is_about_what_the_others_wait_for_it(cep):
-    """The replay of these uneven steps does not hold, and finds a tenth of it."""
+    """Alone a step takes 20 ms less. Busy hosts notice up to 5 ms late that a collective is over."""
     verdict = cep.summary(TRAININGS / "gloo_lightning.jsonl.zst")["verdict"]
     (group,) = verdict["groups"]
     assert (group["slow_ranks"], group["typical"]["phase"]) == ([1], "forward")
-    assert verdict["slowdown_is_bound"] and verdict["job_slowdown"] > 2
-    assert "steps would take about 57 % less time" in verdict["headline"]
+    assert 100 * (1 - 1 / verdict["job_slowdown"]) == pytest.approx(55.6, abs=5)
 
 
 def test_a_rank_that_no_step_contradicts_is_named_though_its_steps_drift(cep):
@@ -135,6 +134,7 @@ def test_a_rank_that_no_step_contradicts_is_named_though_its_steps_drift(cep):
     assert (group["slow_ranks"], group["typical"]["phase"], group["typical"]["pattern"]) == ([1], "forward", "persistent")
     assert 0.95 <= group["typical"]["confidence"] < 0.9999
     assert not any("on any rank" in line for line in verdict["evidence"])
+    assert 100 * (1 - 1 / verdict["job_slowdown"]) > 60
 
 
 @pytest.mark.parametrize("clock", ("host", "gpu"))

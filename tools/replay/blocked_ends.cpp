@@ -10,6 +10,8 @@ namespace {
 
 constexpr double transfer_quantile = 0.1;   // of the lengths of a collective: ranks that come last wait for nobody
 constexpr double same_end = 0.75;           // tolerances between ends of the same kind
+constexpr double mostly = 0.5;              // of a span, from the last launch in it to the end of that: it is waiting
+constexpr double little_behind = 0.1;       // of a span, that such a one goes on when it need not wait any more
 constexpr double same_end_of_span = 0.001;  // or this much of the span: a host notices that late that it may go on
 
 /// Communication that began inside of a span of another stream.
@@ -31,17 +33,28 @@ class InnerLaunches {
             if (pieces_.all[begin].stream() == pieces_.all[outer].stream()) continue;
             last_end_ms = std::max(last_end_ms, find_on(begin, pieces_.stream_ends[stream], pieces_.all[outer]));
         }
+        last_end_ms_ = last_end_ms;
         behind_ms_ = pieces_.all[outer].end_ms - last_end_ms;
         within_ms_ = std::max(same_end * tolerance_ms_, same_end_of_span * pieces_.all[outer].own_ms);
         std::stable_sort(found_.begin(), found_.end(), [this](const InnerLaunch& a, const InnerLaunch& b) {
             return pieces_.all[a.piece].start_ms < pieces_.all[b.piece].start_ms;
         });
+        const double length_ms = pieces_.all[outer].own_ms;
+        is_mostly_waiting_ = !found_.empty() && behind_ms_ >= 0 && behind_ms_ <= little_behind * length_ms &&
+                             last_end_ms - pieces_.all[found_.back().piece].start_ms > mostly * length_ms;
         return found_;
     }
 
     /// How much later than the last of them the span ends that was last asked for.
     [[nodiscard]] double behind_ms() const { return behind_ms_; }
     [[nodiscard]] bool ends_with_them(double behind_ms) const { return std::abs(behind_ms_ - behind_ms) <= within_ms_; }
+    /// Whether most of it is a wait for the last of them.
+    [[nodiscard]] bool is_mostly_waiting() const { return is_mostly_waiting_; }
+    /// Whether it waited for them for longer than it went on behind them, if its work was over by then: a busy host
+    /// notices late that it may go on.
+    [[nodiscard]] bool waited_for_them(double work_end_ms) const {
+        return behind_ms_ >= 0 && last_end_ms_ - work_end_ms > behind_ms_;
+    }
 
   private:
     /// Returns when the last of them ends.
@@ -67,8 +80,10 @@ class InnerLaunches {
     const RankPieces& pieces_;
     const double tolerance_ms_;
     std::vector<InnerLaunch> found_;
+    double last_end_ms_ = -INFINITY;
     double behind_ms_ = INFINITY;
     double within_ms_ = 0;
+    bool is_mostly_waiting_ = false;
 };
 
 struct SpanEnds {
@@ -175,7 +190,8 @@ BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms) {
         if (!ends.behind_ms.empty()) ends.usually_behind_ms = usually_behind_ms(ends);
     for_each_span([](const RankPieces& pieces, std::uint32_t i, const InnerLaunches& launches, const auto& inner,
                      SpanEnds& ends) {
-        if (!inner.empty() && launches.ends_with_them(ends.usually_behind_ms)) add_shares(pieces, i, inner, ends);
+        const bool is_blocked = launches.ends_with_them(ends.usually_behind_ms) || launches.is_mostly_waiting();
+        if (!inner.empty() && is_blocked) add_shares(pieces, i, inner, ends);
     });
     BlockedEnds blocked;
     for (auto& [key, ends] : spans) {
@@ -184,9 +200,8 @@ BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms) {
         UsualLaunches& launches = blocked[key].launches;
         for (const auto& [inner, count] : ends.launches)
             if (2 * count >= ends.blocked) launches[inner] = {};
-        for (const auto& [inner, values] : ends.shares) launches[inner].share = median_of(values);
         for (auto& [inner, launch] : launches)
-            launch.transfer_ms = quantile_of(ends.inner_lengths_ms[inner], transfer_quantile);
+            launch = {median_of(ends.shares[inner]), quantile_of(ends.inner_lengths_ms[inner], transfer_quantile)};
     }
     return blocked;
 }
@@ -207,10 +222,12 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         const auto& inner = launches.find(i);
         const BlockedEnd& end = found->second;
         const bool all_there = are_all_there(pieces, inner, end.launches);
-        if (all_there && !launches.ends_with_them(end.behind_ms)) continue;
         const double unknown = std::numeric_limits<double>::quiet_NaN();
-        joins.push_back({i, all_there ? own_work_ms(pieces, i, inner, end.launches, tolerance_ms) : unknown,
-                         inner.empty() ? unknown : pieces.all[inner.back().piece].start_ms,
+        const double own_ms = all_there ? own_work_ms(pieces, i, inner, end.launches, tolerance_ms) : unknown;
+        if (all_there && !launches.ends_with_them(end.behind_ms) &&
+            !launches.waited_for_them(pieces.all[i].start_ms + own_ms))
+            continue;
+        joins.push_back({i, own_ms, inner.empty() ? unknown : pieces.all[inner.back().piece].start_ms,
                          std::clamp(launches.behind_ms(), 0.0, all_there ? INFINITY : end.behind_ms)});
     }
     if (joins.empty()) return;
