@@ -4,6 +4,7 @@
 import shutil
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import shapes
 from faults import Fault, usual_durations, with_fault, without_fault
 from layouts import LAYOUTS, Writer
@@ -14,7 +15,8 @@ STEPS = 100
 @dataclass(frozen=True)
 class Kind:
     """``named``: ranks that may be named; others are innocent. ``saving``: whether what the fault costs is a saving that
-    an answer should say, and not that of steps with checkpoints or of the whole job."""
+    an answer should say, and not that of steps with checkpoints or of the whole job. ``beside``: by step, what is no
+    training: (phase, ms) that all ranks take longer."""
 
     name: str
     shape: str
@@ -25,6 +27,8 @@ class Kind:
     named: tuple = ()
     kept_ranks: tuple = ()  # of the layout half
     stops: dict = field(default_factory=dict)
+    beside: dict = field(default_factory=dict)
+    marks: tuple = ()  # steps behind which all ranks set one
     layouts: tuple = LAYOUTS
     options: tuple = ()  # of the command
 
@@ -46,12 +50,17 @@ def kinds():
         Kind("ddp slow rank", "ddp", {}, slow([3], 1.25), named=(3,)),
         Kind("ddp slow rank, not joined", "ddp", {"joined": False}, slow([3], 1.25), named=(3,)),
         Kind("ddp slow optimizer now and then", "ddp", {}, slow([5], 4.0, phases=("optimizer",), share=0.2), named=(5,)),
+        Kind("ddp slow rank, long start-up", "ddp", {}, slow([3], 1.25), named=(3,), beside={0: ("forward", 30_000.0)},
+             layouts=("full", "no_coll", "lean", "lost", "clocks")),
+        Kind("ddp slow rank, checkpoints of all", "ddp", {}, slow([3], 1.25, row="checkpoint"), named=(3,),
+             beside={20: ("extra", 3_000.0), 60: ("extra", 3_000.0)}, layouts=("full", "enclosed", "no_coll", "lost", "clocks")),
+        Kind("ddp slow rank, marked checkpoints of all", "ddp", {}, slow([3], 1.25), named=(3,), marks=(20, 60),
+             beside={20: ("extra", 3_000.0), 60: ("extra", 3_000.0)}, layouts=("full", "enclosed", "no_coll", "clocks")),
         Kind("ddp slow loader", "ddp", {}, slow([2], 6.0, phases=("data_load",)), named=(2,)),
         Kind("ddp slow from the middle", "ddp", {}, slow([3], 1.3, first=50), named=(3,)),
         Kind("fsdp slow rank", "fsdp", {}, slow([6], 1.2), named=(6,)),
         Kind("tensor slow rank", "tensor", {}, slow([6], 1.25), named=(6,)),
-        Kind("tensor slow rank, left at different times", "tensor", {"leave_ms": 2.0}, slow([6], 1.25), named=(6,),
-             layouts=tuple(one for one in LAYOUTS if one != "lean")),  # groups without names are told by their ends
+        Kind("tensor slow rank, left at different times", "tensor", {"leave_ms": 2.0}, slow([6], 1.25), named=(6,)),
         Kind("tensor slow link", "tensor", {"dp": 4, "tp": 4}, Fault("link", factor=4.0, group="tp2"),
              named=(8, 9, 10, 11), kept_ranks=(0, 1, 4, 5, 8, 9, 12, 13)),
         Kind("tensor slow link, two groups", "tensor", {}, Fault("link", factor=4.0, group="tp1")),
@@ -104,10 +113,6 @@ def usual_half(kind):
     return tuple(range(first, getattr(shapes, kind.shape)(**kind.arguments).ranks, 2))
 
 
-def mean_step_ms(ends):
-    return float(ends[-1].max()) / len(ends)
-
-
 class Simulated:
     """A job of a kind, with its fault and without. The truth is the share of the time that the fault costs."""
 
@@ -115,16 +120,23 @@ class Simulated:
         self.kind, self.seed = kind, seed
         self.program = getattr(shapes, kind.shape)(**kind.arguments)
         healthy = usual_durations(self.program, kind.steps, seed, **kind.noise)
+        for step, (phase, ms) in kind.beside.items():
+            first = {op.rank: number for number, op in reversed(list(enumerate(self.program.ops))) if op.phase == phase}
+            healthy[step, list(first.values())] += ms
         self.starts, self.ends = self.program.run(with_fault(self.program, healthy, kind.fault, seed))
         _, best = self.program.run(without_fault(self.program, healthy, kind.fault))
-        self.step_ms, self.best_ms = mean_step_ms(self.ends), mean_step_ms(best)
+        self.step_ms, self.best_ms = self.mean_step_ms(self.ends), self.mean_step_ms(best)
         self.saving = 1 - self.best_ms / self.step_ms
+
+    def mean_step_ms(self, ends):
+        lengths_ms = np.diff(ends.max(axis=1), prepend=0)
+        return float(np.delete(lengths_ms, list(self.kind.beside)).mean())
 
     def write(self, folder, layout):
         if folder.exists():
             shutil.rmtree(folder)
         Writer(self.program, self.starts, self.ends, layout, seed=self.seed, extra_row=self.kind.fault.row,
-               kept_ranks=self.kind.kept_ranks, stops=self.kind.stops).write(folder)
+               kept_ranks=self.kind.kept_ranks, stops=self.kind.stops, marks=self.kind.marks).write(folder)
 
 
 def said_to_be_lost(kind, layout):

@@ -9,12 +9,14 @@ FLAT = ("flat", "lean")
 
 
 class Writer:
-    def __init__(self, program, starts, ends, layout, *, seed=0, extra_row="", kept_ranks=None, stops=None):
-        """``kept_ranks``: of the layout half. ``stops``: the last step of a rank, by rank."""
+    def __init__(self, program, starts, ends, layout, *, seed=0, extra_row="", kept_ranks=None, stops=None,
+                 marks=()):
+        """``kept_ranks``: of the layout half. ``stops``: the last step of a rank, by rank. ``marks``: steps behind which
+        each rank sets a mark, of a checkpoint."""
         self.program, self.layout, self.extra_row = program, layout, extra_row
         self.starts, self.ends = starts, ends
         self.rng = np.random.default_rng([seed, 2])
-        self.kept_ranks, self.stops = kept_ranks, stops or {}
+        self.kept_ranks, self.stops, self.marks = kept_ranks, stops or {}, marks
         self.stride = 5 if layout == "sampled" else 1
         self.coll_of_row = self.number_collectives()
 
@@ -44,6 +46,7 @@ class Writer:
             for step in range(0, len(self.starts), self.stride):
                 if step <= self.stops.get(rank, step):
                     lines += self.step_lines(rank, rows, step)
+                    lines += [self.mark(rank, step)] if step in self.marks and self.layout not in FLAT else []
             write_lines(folder, rank, lines)
 
     def shift_ns(self, rank):
@@ -91,6 +94,10 @@ class Writer:
         if row.group is not None and self.layout != "no_coll":
             text += f',"group":"{row.group}","coll":{step * coll[1] + coll[0]}'
         return text + "}"
+
+    def mark(self, rank, step):
+        start_ns = self.shift_ns(rank) + round(self.ends[step][self.program.last[rank, 1]] * 1e6)
+        return f'{{"type":"mark","name":"checkpoint","step":{step},"rank":{rank},"start_ns":{start_ns}}}'
 
     def step_row(self, rank, step, start, end):
         return (f'{{"name":"train_step","step":{step},"rank":{rank},"duration_ms":{end - start:.6f},'

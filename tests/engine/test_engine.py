@@ -39,6 +39,18 @@ def test_each_shape_of_training_has_its_own_truth(answer_of, name):
     assert says_truth(*answer_of(name))
 
 
+@pytest.mark.parametrize("name", ["ddp slow rank, long start-up", "ddp slow rank, checkpoints of all",
+                                  "ddp slow rank, marked checkpoints of all"])
+def test_start_up_and_checkpoints_are_no_part_of_the_steps_that_a_saving_is_of(answer_of, name):
+    simulated, answer = answer_of(name)
+    assert says_truth(simulated, answer) and answer.ranks == [3]
+
+
+def test_groups_without_names_whose_ranks_leave_at_different_times_are_told_by_when_they_overlap(answer_of):
+    simulated, answer = answer_of("tensor slow rank, left at different times", "lean")
+    assert says_truth(simulated, answer) and answer.ranks == [6]
+
+
 @pytest.mark.parametrize("name", ["healthy ddp", "healthy fsdp", "healthy tensor", "healthy pipeline",
                                   "healthy experts", "constant slack"])
 def test_a_healthy_job_has_no_finding(answer_of, name):

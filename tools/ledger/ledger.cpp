@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "stats/robust.hpp"
@@ -107,6 +108,7 @@ Ledger LedgerBuilder::finish(Ledger&& ledger) {
     const bool has_bubbles = has_untimed_pipeline(ledger);
     find_step_times(ledger);
     const std::vector<std::uint32_t> warm_ups = count_warm_ups(ledger);
+    ledger.startup_steps = find_startup_steps(warm_ups);
     double steps = 0;
     double iteration_ms = 0;
     for (std::size_t i = 0; i < tallies_.size(); ++i) {
@@ -201,6 +203,14 @@ std::vector<std::uint32_t> LedgerBuilder::count_warm_ups(const Ledger& ledger) c
             ++warm_ups[start];
         }
     return warm_ups;
+}
+
+std::vector<std::int64_t> LedgerBuilder::find_startup_steps(const std::vector<std::uint32_t>& warm_ups) const {
+    std::set<std::int64_t> steps;
+    for (const RankTally& tally : tallies_)
+        for (const Iteration& first : tally.first)
+            if (first.since_start < warm_ups[first.start]) steps.insert(first.step);
+    return {steps.begin(), steps.end()};
 }
 
 // What the first iterations have beyond the mean of the later ones.

@@ -104,9 +104,11 @@ struct Ledger {
     Throughput run;                   // of all of its time
     Throughput steady;                // without start-up, checkpoints, evaluation, restarts and steps done again
     StepTimes step_times;
-    std::optional<std::int64_t> stride;      // of the recorded steps
-    std::optional<SamplingFact> sampling;    // where steps were not recorded
-    std::string device_without_peak;         // of a rank whose FLOPs are known; "" for none
+    std::vector<std::int64_t>
+        startup_steps;                     // ascending: the first ones after a start, if far longer than a typical one
+    std::optional<std::int64_t> stride;    // of the recorded steps
+    std::optional<SamplingFact> sampling;  // where steps were not recorded
+    std::string device_without_peak;       // of a rank whose FLOPs are known; "" for none
     std::optional<double> other_reading_ms;  // of rows without starts: a step, if the step span held the rows before it
                                              // or, where it is taken to hold them, if it did not
 
@@ -172,6 +174,7 @@ class LedgerBuilder {
     [[nodiscard]] bool has_untimed_pipeline(const Ledger& ledger) const;
     void find_step_times(Ledger& ledger) const;
     [[nodiscard]] std::vector<std::uint32_t> count_warm_ups(const Ledger& ledger) const;
+    [[nodiscard]] std::vector<std::int64_t> find_startup_steps(const std::vector<std::uint32_t>& warm_ups) const;
     static void settle_startup(const RankTally& tally, const std::vector<std::uint32_t>& warm_ups, RankLedger& rank);
     static void settle_marks(const RankTally& tally, RankLedger& rank);
     [[nodiscard]] Throughput throughput_of(const Ledger& ledger, bool is_steady) const;

@@ -16,7 +16,8 @@ namespace cep::tool {
 /// The job must outlive it.
 class JobReplay {
   public:
-    JobReplay(const Job& job, std::size_t threads);
+    /// `left_out`: steps, ascending, that count for nothing in means.
+    JobReplay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out = {});
     JobReplay(const JobReplay&) = delete;
     JobReplay& operator=(const JobReplay&) = delete;
 

@@ -68,6 +68,21 @@ std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<Price
     return graphs;
 }
 
+/// Gives the weight of those steps to the others, if there are any.
+void leave_out(std::span<const std::int64_t> steps, const JobRows& rows, std::vector<StepGraph>& graphs) {
+    const auto is_left_out = [&](const StepGraph& graph) {
+        return std::binary_search(steps.begin(), steps.end(), rows.steps()[graph.step]);
+    };
+    double all = 0;
+    double kept = 0;
+    for (const StepGraph& graph : graphs) {
+        all += graph.weight;
+        if (!is_left_out(graph)) kept += graph.weight;
+    }
+    if (!(kept > 0) || kept == all) return;
+    for (StepGraph& graph : graphs) graph.weight *= is_left_out(graph) ? 0 : all / kept;
+}
+
 /// The share of the rows that the recorded ranks should have that is in the graphs.
 double find_row_coverage(const std::vector<StepGraph>& graphs, const Job& job) {
     double recorded = 0;
@@ -141,12 +156,13 @@ bool is_certain(const Replay& result, bool is_whole, const Finding& cause) {
 
 }  // namespace
 
-JobReplay::JobReplay(const Job& job, std::size_t threads) : rows_(job) {
+JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out) : rows_(job) {
     facts_.reason = rows_.reason();
     if (!facts_.reason.empty()) return;
     model_.emplace(build_model(rows_, threads));
     const std::vector<PricedStep> priced = choose_priced_steps(rows_);
     graphs_ = build_graphs(rows_, priced, *model_, threads);
+    leave_out(left_out, rows_, graphs_);
     for (const StepGraph& graph : graphs_) facts_.observed_ms += graph.weight * graph.observed_ms;
     facts_.steps = graphs_.size();
     facts_.all_steps = priced.size() < rows_.common_steps().size() ? rows_.common_steps().size() : facts_.steps;
@@ -166,8 +182,9 @@ JobReplay::JobReplay(const Job& job, std::size_t threads) : rows_(job) {
     choose_delays(graphs_, *model_, *replayer_, facts_);
 }
 
-Replay replay(const Job& job, std::size_t threads, std::vector<Finding>& findings) {
-    const JobReplay of_job(job, threads);
+Replay replay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out,
+              std::vector<Finding>& findings) {
+    const JobReplay of_job(job, threads, left_out);
     Replay result = of_job.facts();
     if (!result.is_possible) return result;
     find_causes(of_job.steps(), result, findings);

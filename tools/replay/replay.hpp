@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,7 +73,9 @@ struct Replay {
 };
 
 /// What the findings cost, which are of stragglers and groups, if the replay holds; else their cost is left as it is.
-/// Those whose ranks are not slow, but have more to do, are dropped. Adds what else makes steps longer.
-[[nodiscard]] Replay replay(const Job& job, std::size_t threads, std::vector<Finding>& findings);
+/// Those whose ranks are not slow, but have more to do, are dropped. Adds what else makes steps longer. `left_out`:
+/// steps, ascending, that are no steady training: none of them counts in any mean.
+[[nodiscard]] Replay replay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out,
+                            std::vector<Finding>& findings);
 
 }  // namespace cep::tool

@@ -25,16 +25,6 @@ void keep_larger(std::vector<std::size_t>& most, const std::vector<std::size_t>&
     for (std::size_t rank = 0; rank < most.size(); ++rank) most[rank] = std::max(most[rank], counts[rank]);
 }
 
-/// By step: how many ranks of the role have a row.
-std::vector<std::size_t> count_ranks(const StepMatrix& of_role) {
-    std::vector<std::size_t> counts(of_role.steps());
-    for (std::size_t peer = 0; peer < of_role.ranks(); ++peer) {
-        const std::span<const float> ms = of_role.of_rank(peer);
-        for (std::size_t step = 0; step < counts.size(); ++step) counts[step] += !is_missing(ms[step]);
-    }
-    return counts;
-}
-
 /// A rank whose row was lost works as its peers do in the step.
 void add_phase(const RolePhase& phase, const PeerGroup& role, const std::vector<std::size_t>& rows,
                StepMatrix& own_ms) {
@@ -53,6 +43,13 @@ void add_phase(const RolePhase& phase, const PeerGroup& role, const std::vector<
 }
 
 }  // namespace
+
+std::vector<std::size_t> count_ranks(const StepMatrix& ms) {
+    std::vector<std::size_t> counts(ms.steps());
+    for (std::size_t rank = 0; rank < ms.ranks(); ++rank)
+        for (std::size_t step = 0; step < counts.size(); ++step) counts[step] += !is_missing(ms.of_rank(rank)[step]);
+    return counts;
+}
 
 StepMatrix rows_of_role(const StepMatrix& ms, const PeerGroup& role) {
     StepMatrix of_role(role.ranks.size(), ms.steps());

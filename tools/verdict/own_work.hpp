@@ -44,6 +44,9 @@ class AbsentRows {
     StepCounts steps_;                // in which a rank has any row
 };
 
+/// By step: how many ranks have a row.
+[[nodiscard]] std::vector<std::size_t> count_ranks(const StepMatrix& ms);
+
 /// Own milliseconds of the ranks of a role as they are in the table, by peer and step.
 [[nodiscard]] StepMatrix rows_of_role(const StepMatrix& ms, const PeerGroup& role);
 
