@@ -26,18 +26,6 @@ TEST(NameTable, GivesTheSameNodeForTheSameName) {
     EXPECT_EQ(table.find("optimizer"), nullptr);
 }
 
-TEST(NameTable, IsFullAtItsLimitAndStillFindsWhatItHas) {
-    cep::NameTable<cep::Name> table(2);
-    cep::Name* a = table.find_or_add("a", make);
-    cep::Name* b = table.find_or_add("b", make);
-    ASSERT_NE(a, nullptr);
-    ASSERT_NE(b, nullptr);
-    EXPECT_EQ(table.find_or_add("c", make), nullptr);
-    EXPECT_EQ(table.find("c"), nullptr);
-    EXPECT_EQ(table.find_or_add("a", make), a);
-    EXPECT_EQ(table.find_or_add("b", make), b);
-}
-
 TEST(NameTable, StaysAsItWasWhenANameCannotBeMade) {
     cep::NameTable<cep::Name> table(1);
     const auto fails = [](std::string_view) -> cep::Name* { throw std::bad_alloc(); };

@@ -13,4 +13,4 @@ TEST(Sampling, FlushesAtAbsoluteSteps) {
     EXPECT_FALSE(sampling.flushes(3));
 }
 
-} // namespace
+}  // namespace

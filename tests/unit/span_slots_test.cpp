@@ -54,25 +54,15 @@ TEST(SpanSlots, GivesOutEachSlotOnceUntilItsLimit) {
     EXPECT_EQ(slots.claim(), 77);
 }
 
-TEST(SpanSlots, LetsASpanBeTakenOnce) {
-    MetaBudget budget;
-    SpanSlots slots(budget);
-    const Begun span = begin(slots);
-    EXPECT_TRUE(SpanSlots::is_open(slots.at(span.index), span.generation));
-    EXPECT_TRUE(SpanSlots::take(slots.at(span.index), span.generation));
-    EXPECT_FALSE(SpanSlots::take(slots.at(span.index), span.generation));
-    EXPECT_FALSE(SpanSlots::is_open(slots.at(span.index), span.generation));
-}
-
-TEST(SpanSlots, DistinguishesASpanFromAnEarlierOneInItsSlot) {
+TEST(SpanSlots, TellASpanFromTheNextOneInItsSlot) {
     MetaBudget budget;
     SpanSlots slots(budget);
     const Begun first = begin(slots);
     end(slots, first);
     const Begun second = begin(slots);
     ASSERT_EQ(second.index, first.index);
-    EXPECT_FALSE(SpanSlots::take(slots.at(first.index), first.generation));
-    EXPECT_TRUE(SpanSlots::take(slots.at(second.index), second.generation));
+    EXPECT_FALSE(SpanSlots::take_unshared(slots.at(first.index), first.generation));
+    EXPECT_TRUE(SpanSlots::is_open(slots.at(second.index), second.generation));
 }
 
 TEST(SpanSlots, FindsNoSlotThatWasNeverMade) {
@@ -84,17 +74,6 @@ TEST(SpanSlots, FindsNoSlotThatWasNeverMade) {
     EXPECT_EQ(slots.find(SpanSlots::max_slots), nullptr);
     EXPECT_EQ(slots.find(8), nullptr);
     EXPECT_EQ(slots.find(512), nullptr);
-}
-
-TEST(SpanSlots, ShowsTheOpenOnes) {
-    MetaBudget budget;
-    SpanSlots slots(budget);
-    const Begun a = begin(slots);
-    begin(slots);
-    end(slots, a);
-    int open = 0;
-    slots.visit_open([&](const cep::OpenSpan&) { ++open; });
-    EXPECT_EQ(open, 1);
 }
 
 TEST(SpanSlots, KeepsSlotsApartUpToItsLimit) {
@@ -238,51 +217,6 @@ TEST(SpanSlots, TakeLittleMemoryForAThreadWithFewOpenSpans) {
     constexpr std::size_t first_block_bytes = 8 * sizeof(SpanSlot);
     constexpr std::size_t first_stack_bytes = 16 * sizeof(SpanStack::Entry);
     EXPECT_LE(sizeof(SpanSlots) + sizeof(SpanStack) + first_block_bytes + first_stack_bytes, 2048U);
-}
-
-TEST(SpanStack, CountsTheSpansOpenOnTheThread) {
-    Thread thread;
-    SpanSlots& slots = thread.slots;
-    SpanStack* const stack = &thread.stack;
-    const Begun outer = begin(slots);
-    stack->push(slots, {outer.index, outer.generation});
-    const Begun inner = begin(slots);
-    stack->push(slots, {inner.index, inner.generation});
-    EXPECT_EQ(stack->depth(slots), 2);
-    end(slots, inner);  // as another thread does: the stack still has the entry
-    stack->note_ended_elsewhere();
-    EXPECT_EQ(stack->depth(slots), 1);
-    end(slots, outer);
-    stack->note_ended_elsewhere();
-    EXPECT_EQ(stack->depth(slots), 0);
-}
-
-TEST(SpanStack, LeavesOutSpansThatOtherThreadsEndBelowAnOpenOne) {
-    Thread thread;
-    std::vector<Begun> spans;
-    for (int i = 0; i < 3; ++i) {
-        spans.push_back(begin(thread.slots));
-        thread.stack.push(thread.slots, {spans.back().index, spans.back().generation});
-    }
-    end(thread.slots, spans[1]);
-    thread.stack.note_ended_elsewhere();
-    EXPECT_EQ(thread.stack.depth(thread.slots), 2);
-    EXPECT_EQ(thread.stack.innermost(thread.slots, nullptr)->slot, spans[2].index);
-}
-
-TEST(SpanStack, RemovesFromTheMiddle) {
-    Thread thread;
-    SpanSlots& slots = thread.slots;
-    SpanStack* const stack = &thread.stack;
-    std::vector<Begun> spans;
-    for (int i = 0; i < 3; ++i) {
-        spans.push_back(begin(slots));
-        stack->push(slots, {spans.back().index, spans.back().generation});
-    }
-    end(slots, spans[1]);
-    stack->remove({spans[1].index, spans[1].generation});
-    EXPECT_EQ(stack->depth(slots), 2);
-    EXPECT_EQ(stack->innermost(slots, nullptr)->slot, spans[2].index);
 }
 
 TEST(SpanStack, CompactsSpansThatOtherThreadsEndBelowAnOpenOne) {
