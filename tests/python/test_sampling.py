@@ -82,17 +82,18 @@ def test_recorded_steps_are_those_of_the_rule_in_any_order(tmp_path, files, firs
     assert recorded_steps(files) == expected
 
 
-def test_what_waits_for_steps_is_called_at_recorded_ones_and_the_next_or_at_each(tmp_path):
+@pytest.mark.parametrize("every, expected", [(1, [2, 7]), (3, [2, 3, 5, 6])])
+def test_what_waits_for_steps_is_called_where_recording_begins_or_ends_or_at_each(tmp_path, every, expected):
     called = []
-    with cep.Profiler(tmp_path, record_every_n_steps=3) as profiler:
+    with cep.Profiler(tmp_path, record_every_n_steps=every, start_step=2, end_step=6) as profiler:
         profiler._on_step = lambda: called.append(step)
         for step in range(8):
             profiler.step(step)
-        assert called == [0, 1, 3, 4, 6, 7]
+        assert called == expected
         profiler._wants_steps = True
         for step in range(8, 12):
             profiler.step(step)
-        assert called[6:] == [8, 9, 10, 11]
+        assert called[-4:] == [8, 9, 10, 11]
 
 
 def test_a_mark_between_recorded_steps_has_its_own_step(tmp_path, files):

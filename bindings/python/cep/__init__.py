@@ -23,7 +23,7 @@ The calls of a step loop go through an extension module if the package has one f
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _binding, _profiler
 from ._errors import (
@@ -44,9 +44,7 @@ from ._stats import Stats
 from ._streams import HOST
 
 if TYPE_CHECKING:
-    import os
-
-    from ._show import Shown
+    from ._show import show
     from .torch import Escalation
 
 __version__ = "0.2.0"
@@ -93,46 +91,12 @@ class Profiler(_profiler.Profiler):
         return Escalation(self, rule, **options)
 
 
-def show(
-    output: Union[str, os.PathLike[str], Sequence[Union[str, os.PathLike[str]]]],
-    *,
-    steps: Optional[str] = None,
-    ranks: Optional[str] = None,
-    by: str = "phase",
-    height: int = 800,
-) -> Shown:
-    """The summary of a job, for a notebook::
-
-        cep.show("output")                       # the report, inline
-        cep.show("output").to_pandas()           # the table of phases
-        cep.show("output").to_dict()["verdict"]
-
-    The cep command reads the files: the one in ``CEP_COMMAND``, else that of the package, else the first on PATH.
-
-    Args:
-        output: A directory, rank file, or quoted glob, or a sequence of these, as for cep(1).
-        steps: Only steps ``"A:B"``.
-        ranks: Only these ranks, such as ``"0,3-7"``.
-        by: What the table ``groups`` has a line for: ``"rank"``, ``"host"`` or ``"step:N"``.
-        height: Of the report in the notebook, in pixels.
-
-    Returns:
-        An object with ``to_dict()``, ``tables()``, ``to_pandas()``, ``headline`` and ``messages``.
-
-    Raises:
-        FileNotFoundError: There is no such input, or nothing readable in it; or there is no command.
-        ValueError: An argument is invalid.
-        RuntimeError: The command failed.
-    """
-    from ._show import show as show_output
-
-    return show_output(output, steps=steps, ranks=ranks, by=by, height=height)
-
-
 if not TYPE_CHECKING:  # a type checker would take every name for one that exists
 
     def __getattr__(name: str) -> Any:
-        """cep.compat, cep.integrations and cep.torch are imported when they are first used."""
+        """cep.compat, cep.integrations, cep.torch and what show() needs are imported when they are first used."""
+        if name == "show":
+            return importlib.import_module("cep._show").show
         if name in ("compat", "integrations", "torch"):
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

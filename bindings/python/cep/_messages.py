@@ -1,25 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages on standard error that tell a user of a mistake, and how to mend it: once in a process, by rank 0 only."""
+"""Messages to a user. None raises, whatever has become of standard error."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import warnings
 
 _told: set[str] = set()
 
 
+def say(message: str, who: str = "cep run") -> None:
+    """Writes a line to standard error, which is no part of a script's output."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # there is no stderr any more
+        print(f"{who}: {message}", file=sys.stderr, flush=True)
+
+
+def warn(message: str) -> None:
+    """Failures are warnings: a profiler must not end a job that does its work."""
+    with contextlib.suppress(RuntimeWarning):  # raised where warnings are errors
+        warnings.warn(f"cep: {message}", RuntimeWarning, stacklevel=3)
+
+
 def tell_mistake(rank: int, kind: str, message: str) -> None:
-    """Writes a message, unless one of its kind has been written.
+    """Tells a user of a mistake, and how to mend it, once in a process.
 
     Args:
         rank: This process's rank. All ranks make the same mistake, and only rank 0 tells of it.
         kind: What the mistake is, in a word.
         message: What is wrong, and what to do.
     """
-    if rank != 0 or kind in _told:
-        return
-    _told.add(kind)
-    try:
-        print(f"cep: {message}", file=sys.stderr, flush=True)
-    except (OSError, ValueError, AttributeError):  # there is no stderr any more
-        pass
+    if rank == 0 and kind not in _told:
+        _told.add(kind)
+        say(message, "cep")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -30,7 +31,7 @@ class AddedLines:
         self.skipped_bytes = 0
         """Bytes that were not read, because more than the limit was appended."""
 
-    def read(self) -> Iterator[bytes]:
+    def lines(self) -> Iterator[bytes]:
         """Yields the new lines with their line ends. An incomplete last line is left for the next read.
 
         Raises:
@@ -69,32 +70,17 @@ class OwnSpan(NamedTuple):
     """As UNIX time; 0 in files without starts."""
 
 
-class OwnRows:
-    """Reads the spans that were appended to a rank file since the last read. For a background thread, like AddedLines.
-
-    Args:
-        path: The rank file. Rows that it holds already are skipped.
-        limit_bytes: The most to read at a time. If more was appended, only the newest part is read.
-    """
+class OwnRows(AddedLines):
+    """Reads the spans that were appended to a rank file since the last read, as AddedLines does."""
 
     def __init__(self, path: Path, limit_bytes: int = READ_LIMIT_BYTES) -> None:
-        self._lines = AddedLines(path, limit_bytes)
-
-    @property
-    def skipped_bytes(self) -> int:
-        """Bytes that were not read, because more than the limit was appended."""
-        return self._lines.skipped_bytes
+        super().__init__(path, limit_bytes)
 
     def read(self) -> Iterator[OwnSpan]:
         """Yields the new spans. Spans with an error and rows of other types are left out. Yields nothing if the file
         cannot be read."""
-        try:
-            for line in self._lines.read():
-                span = _span_of(line)
-                if span is not None:
-                    yield span
-        except OSError:
-            return
+        with contextlib.suppress(OSError):
+            yield from filter(None, map(_span_of, self.lines()))
 
 
 def _span_of(line: bytes) -> Optional[OwnSpan]:

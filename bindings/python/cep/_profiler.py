@@ -24,6 +24,7 @@ from ._stats import Stats, read_stats
 from ._streams import Stream
 
 Item = TypeVar("Item")
+Part = TypeVar("Part")
 Self = TypeVar("Self", bound="Profiler")
 
 
@@ -164,6 +165,7 @@ class Profiler(ProfilerCalls, Handle):
         self._native_regions: dict[str, Optional[int]] = {}
         self._early = EarlySpans()
         self._attach(self._handle.value or 0, [], {}, on_host, self._sampling)
+        self._parts: dict[Callable[[Profiler], Any], Any] = {}
         self._at_close: list[Removal] = []  # called once the profiler is closed, the last one first
         self._enabled = self._has_file = bool(_ffi.enabled(self._handle))
         open_profilers.add(self)
@@ -243,6 +245,11 @@ class Profiler(ProfilerCalls, Handle):
         self._finalizer.detach()
         self._enabled = False
         self._recording.clear()
+
+    def _part(self, kind: Callable[[Profiler], Part]) -> Part:
+        """The only object of a kind that belongs to this profiler, made at the first call."""
+        part: Part = self._parts.get(kind) or self._parts.setdefault(kind, kind(self))
+        return part
 
     @property
     def enabled(self) -> bool:

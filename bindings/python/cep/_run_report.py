@@ -9,16 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
+from ._messages import say
 from ._run_records import records
 from ._show import find_command
 
 _SECONDS_OF_A_SUMMARY = 600
 _CLOCK_DIFFERENCE_S = 2
-
-
-def say(message: str) -> None:
-    """A line on standard error, which is no part of the script's output."""
-    print(f"cep run: {message}", file=sys.stderr, flush=True)
 
 
 class Job(NamedTuple):

@@ -201,7 +201,29 @@ def show(
     by: str = "phase",
     height: int = 800,
 ) -> Shown:
-    """See cep.show()."""
+    """The summary of a job, for a notebook::
+
+        cep.show("output")                       # the report, inline
+        cep.show("output").to_pandas()           # the table of phases
+        cep.show("output").to_dict()["verdict"]
+
+    The cep command reads the files: the one in ``CEP_COMMAND``, else that of the package, else the first on PATH.
+
+    Args:
+        output: A directory, rank file, or quoted glob, or a sequence of these, as for cep(1).
+        steps: Only steps ``"A:B"``.
+        ranks: Only these ranks, such as ``"0,3-7"``.
+        by: What the table ``groups`` has a line for: ``"rank"``, ``"host"`` or ``"step:N"``.
+        height: Of the report in the notebook, in pixels.
+
+    Returns:
+        An object with ``to_dict()``, ``tables()``, ``to_pandas()``, ``headline`` and ``messages``.
+
+    Raises:
+        FileNotFoundError: There is no such input, or nothing readable in it; or there is no command.
+        ValueError: An argument is invalid.
+        RuntimeError: The command failed.
+    """
     inputs = [output] if isinstance(output, (str, os.PathLike)) else list(output)
     if not inputs:
         raise ValueError("output: no input is named")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from ctypes import c_void_p, sizeof
-from typing import Any, Callable, Optional, Protocol, Union
+from typing import Callable, Optional, Protocol, Union
 
 from ._errors import EINVAL, OptionError
 
@@ -67,30 +67,19 @@ def _unsigned(address: int) -> int:
     return address & HOST_ADDRESS
 
 
-def current_stream_source() -> Optional[StreamSource]:
-    """How to get PyTorch's current stream. None until this process uses CUDA through PyTorch.
+def current_stream_source(device: int = -1) -> Optional[StreamSource]:
+    """How to get PyTorch's current stream of a device; −1: of the current one. None until this process uses CUDA through
+    PyTorch.
 
-    Never imports PyTorch, never initialises CUDA. torch.cuda.current_stream() builds an object and costs 4 µs; the
-    two raw calls cost 0.1 µs.
+    Never imports PyTorch, never initialises CUDA. torch.cuda.current_stream() builds an object and costs 4 µs; the raw call
+    costs 0.1 µs.
     """
     torch = sys.modules.get("torch")
-    if torch is None:
-        return None
     try:
-        if not torch.cuda.is_initialized():
-            return None
-    except AttributeError:  # half imported, or a build without torch.cuda
+        is_used = torch is not None and torch.cuda.is_initialized()
+    except AttributeError:  # half imported
         return None
-    return _source(torch)
-
-
-def current_stream_source_on(device: int) -> StreamSource:
-    """How to get PyTorch's current stream of a device. For processes that use CUDA through PyTorch."""
-    torch: Any = sys.modules["torch"]
-    raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    if raw_stream is not None:
-        return raw_stream, device
-    return lambda: int(torch.cuda.current_stream(device).cuda_stream), None
+    return (torch._C._cuda_getCurrentRawStream, device) if torch is not None and is_used else None
 
 
 def exchange_device(device: int) -> int:
@@ -100,21 +89,3 @@ def exchange_device(device: int) -> int:
     if before != device:
         torch_c._cuda_setDevice(device)
     return before
-
-
-def _source(torch: Any) -> StreamSource:
-    try:
-        raw_stream, device = torch._C._cuda_getCurrentRawStream, torch._C._cuda_getDevice
-    except AttributeError:
-        return lambda: int(torch.cuda.current_stream().cuda_stream), None
-    if _knows_current_device(raw_stream, device()):
-        return raw_stream, -1
-    return lambda: int(raw_stream(device())), None
-
-
-def _knows_current_device(raw_stream: Callable[[int], int], device: int) -> bool:
-    """Whether -1 means the current device, as in PyTorch's C++ API. That saves a call for each span."""
-    try:
-        return raw_stream(-1) == raw_stream(device)
-    except Exception:
-        return False

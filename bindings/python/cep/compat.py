@@ -168,11 +168,7 @@ class CudaEventProfiler:
 
         With ``CEP_MAX_OVERHEAD_PERCENT``, libcep may record fewer steps.
         """
-        if not self._profiler.enabled or step < self.start_step:
-            return False
-        if self.end_step is not None and step > self.end_step:
-            return False
-        return (step - self.start_step) % self.record_every_n_steps == 0
+        return self._profiler.enabled and self._profiler._sampling.records(step)
 
     def record(self, name: str, step: int, **metadata: Any) -> AbstractContextManager[Any]:
         """Times a region, as a context manager. If it raises, it is still recorded, and the exception passes through.

@@ -20,8 +20,9 @@ import time
 from pathlib import Path
 from typing import Mapping, NoReturn, Optional, Sequence
 
+from ._messages import say
 from ._run_records import VARIABLE
-from ._run_report import report, say
+from ._run_report import report
 
 _RUNS = "cep_runs"  # without an option, each run gets a directory of its own in it
 _USAGE = 2

@@ -134,6 +134,7 @@ static bool end_with_work(async_span_object* self, PyObject* works) {
 static bool keep_tensors(async_span_object* self, PyObject* works, PyObject* tensors) {
     if (tensors == NULL || PySequence_Size(tensors) <= 0) return PyErr_Occurred() == NULL;
     PyObject* stream = PyObject_GetAttrString(self->side, "stream");
+    ((profiler_object*)((region_object*)self->region)->profiler)->wants_steps = 1;  // which lets go of what is free
     bool kept = stream != NULL;
     for (Py_ssize_t i = 0, count = PySequence_Size(works); kept && i < count; ++i) {
         PyObject* work = PySequence_GetItem(works, i);
@@ -235,26 +236,13 @@ static PyObject* async_span_end_with_works(PyObject* object, PyObject* args) {
     return none_if(end_with_works(object, works, tensors));
 }
 
-static int async_span_traverse(PyObject* object, visitproc visit, void* arg) {
-    async_span_object* self = (async_span_object*)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->region);
-    Py_VISIT(self->side);
-    Py_VISIT(self->current);
-    Py_VISIT(self->future);
-    return 0;
-}
+HAS_REFERENCES(async_span, future)
 
 static void async_span_free(PyObject* object) {
     async_span_object* self = (async_span_object*)object;
-    PyObject_GC_UnTrack(object);
     unlist_span(self);
     if (self->is_expected) --expected_count;
-    Py_CLEAR(self->future);
-    Py_CLEAR(self->side);
-    Py_CLEAR(self->current);
-    Py_CLEAR(self->region);
-    free_object(object);
+    async_span_drop(object);
 }
 
 static PyMethodDef methods[] = {

@@ -149,16 +149,7 @@ static int backward_init(PyObject* object, PyObject* args, PyObject* keywords) {
     return 0;
 }
 
-static int backward_traverse(PyObject* object, visitproc visit, void* arg) {
-    backward_object* self = (backward_object*)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->profiler);
-    Py_VISIT(self->phase);
-    Py_VISIT(self->queue_callback);
-    Py_VISIT(self->after);
-    Py_VISIT(self->leaf_hooks);
-    return 0;
-}
+HAS_REFERENCES(backward, leaf_hooks)
 
 // The others stay: a hook that the collector has cleared may still be called.
 static int backward_clear(PyObject* object) {
@@ -166,16 +157,6 @@ static int backward_clear(PyObject* object) {
     Py_CLEAR(self->after);
     Py_CLEAR(self->leaf_hooks);
     return 0;
-}
-
-static void backward_free(PyObject* object) {
-    backward_object* self = (backward_object*)object;
-    PyObject_GC_UnTrack(object);
-    (void)backward_clear(object);
-    Py_CLEAR(self->profiler);
-    Py_CLEAR(self->phase);
-    Py_CLEAR(self->queue_callback);
-    free_object(object);
 }
 
 static PyMemberDef backward_members[] = {
@@ -192,7 +173,7 @@ static PyMethodDef backward_methods[] = {
 };
 
 static PyType_Slot backward_slots[] = {
-    {Py_tp_init, backward_init},         {Py_tp_dealloc, backward_free},
+    {Py_tp_init, backward_init},         {Py_tp_dealloc, backward_drop},
     {Py_tp_traverse, backward_traverse}, {Py_tp_clear, backward_clear},
     {Py_tp_call, backward_call},         {Py_tp_members, backward_members},
     {Py_tp_methods, backward_methods},   {0, NULL},

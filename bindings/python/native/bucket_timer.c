@@ -194,25 +194,13 @@ static int bucket_timer_init(PyObject* object, PyObject* args, PyObject* keyword
     return 0;
 }
 
-static int bucket_timer_traverse(PyObject* object, visitproc visit, void* arg) {
-    bucket_timer_object* self = (bucket_timer_object*)object;
-    Py_VISIT(Py_TYPE(object));
-    for (int i = 0; i < given_count; ++i) Py_VISIT(self->given[i]);
-    Py_VISIT(self->operator_);
-    return 0;
-}
+HAS_REFERENCES(bucket_timer, operator_)
 
 static int bucket_timer_clear(PyObject* object) {
     bucket_timer_object* self = (bucket_timer_object*)object;
     for (int i = 0; i < given_count; ++i) Py_CLEAR(self->given[i]);
     Py_CLEAR(self->operator_);
     return 0;
-}
-
-static void bucket_timer_free(PyObject* object) {
-    PyObject_GC_UnTrack(object);
-    (void)bucket_timer_clear(object);
-    free_object(object);
 }
 
 static int bucket_function_init(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -227,11 +215,7 @@ static int bucket_function_init(PyObject* object, PyObject* args, PyObject* keyw
 }
 
 static void bucket_function_free(PyObject* object) {
-    bucket_function_object* self = (bucket_function_object*)object;
-    Py_CLEAR(self->timer);
-    Py_CLEAR(self->operator_);
-    Py_CLEAR(self->below_autograd);
-    free_object(object);
+    free_object(object, 3);
 }
 
 static PyMemberDef bucket_timer_members[] = {
@@ -241,7 +225,7 @@ static PyMemberDef bucket_timer_members[] = {
 };
 
 static PyType_Slot bucket_timer_slots[] = {
-    {Py_tp_init, bucket_timer_init},   {Py_tp_dealloc, bucket_timer_free},    {Py_tp_traverse, bucket_timer_traverse},
+    {Py_tp_init, bucket_timer_init},   {Py_tp_dealloc, bucket_timer_drop},    {Py_tp_traverse, bucket_timer_traverse},
     {Py_tp_clear, bucket_timer_clear}, {Py_tp_members, bucket_timer_members}, {0, NULL},
 };
 

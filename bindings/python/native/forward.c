@@ -7,18 +7,18 @@ enum { forward_at, no_grad_at, backward_at, graph_task_at, is_grad_enabled_at, p
 
 typedef struct {
     PyObject_HEAD PyObject* parts[part_count];
-    const profiler_object* profiler;  ///< which `backward` keeps
     PyObject* model;
-    PyObject* before;  ///< called before each call of the model, recorded or not; NULL or None: nothing
-    PyObject* after;   ///< called with the output of a forward with gradients; NULL or None: nothing
-    PyObject* timed;   ///< a timed_forward_object: what takes the place of the model's call
-    PyObject* beside;  ///< what was in that place before; NULL: nothing
+    PyObject* before;                 ///< called before each call of the model, recorded or not; NULL or None: nothing
+    PyObject* after;                  ///< called with the output of a forward with gradients; NULL or None: nothing
+    PyObject* timed;                  ///< a timed_forward_object: what takes the place of the model's call
+    PyObject* beside;                 ///< what was in that place before; NULL: nothing
+    const profiler_object* profiler;  ///< which `backward` keeps
     bool is_on, is_placed;
 } forward_object;
 
 /// What takes the place of a model's call.
 typedef struct {
-    PyObject_HEAD forward_object* owner;
+    PyObject_HEAD PyObject* owner;  ///< a forward_object
     PyObject* original;
 } timed_forward_object;
 
@@ -68,11 +68,10 @@ static PyObject* time_forward(const forward_object* self, PyObject* original, Py
 
 static PyObject* timed_forward_call(PyObject* object, PyObject* args, PyObject* keywords) {
     timed_forward_object* self = (timed_forward_object*)object;
-    forward_object* owner = self->owner;
-    PyObject* original = self->original;
+    PyObject *owner = self->owner, *original = self->original;
     Py_INCREF(owner);  // the call may drop this object
     Py_INCREF(original);
-    PyObject* output = time_forward(owner, original, args, keywords);
+    PyObject* output = time_forward((forward_object*)owner, original, args, keywords);
     Py_DECREF(original);
     Py_DECREF(owner);
     return output;
@@ -86,8 +85,7 @@ static const char place_name[] = "_compiled_call_impl";
 static PyObject* new_timed_forward(forward_object* self, PyObject* original) {
     timed_forward_object* made = (timed_forward_object*)PyType_GenericAlloc(timed_forward_type, 0);
     if (made == NULL) return NULL;
-    Py_INCREF(self);
-    made->owner = self;
+    set_reference(&made->owner, (PyObject*)self);
     set_reference(&made->original, original);
     return (PyObject*)made;
 }
@@ -113,8 +111,11 @@ static bool put_in_place(forward_object* self, PyObject* attributes) {
 /// What is to be in the place without the calls that are no longer wanted; NULL: nothing.
 static PyObject* wanted_beside(const forward_object* self) {
     PyObject* found = self->beside;
-    while (found != NULL && Py_TYPE(found) == timed_forward_type && !((timed_forward_object*)found)->owner->is_placed)
-        found = ((timed_forward_object*)found)->owner->beside;
+    while (found != NULL && Py_TYPE(found) == timed_forward_type) {
+        const forward_object* other = (forward_object*)((timed_forward_object*)found)->owner;
+        if (other->is_placed) break;
+        found = other->beside;
+    }
     return found;
 }
 
@@ -137,10 +138,16 @@ static bool follow(forward_object* self) {
     return followed;
 }
 
+static int forward_bool(PyObject* object) {
+    const forward_object* self = (forward_object*)object;
+    return PyObject_IsTrue(self->parts[forward_at]) || PyObject_IsTrue(self->parts[no_grad_at]);
+}
+
 static PyObject* forward_turn(PyObject* object, PyObject* on) {
     forward_object* self = (forward_object*)object;
-    self->is_on = PyObject_IsTrue(on) > 0;
-    return follow(self) ? new_none() : NULL;
+    if (on == Py_False && forward_bool(object) != 0) return PyBool_FromLong(1);
+    self->is_on = on == Py_True;
+    return follow(self) ? PyBool_FromLong(0) : NULL;
 }
 
 static PyObject* forward_announce(PyObject* object, PyObject* before) {
@@ -158,11 +165,6 @@ static PyObject* forward_abandon(PyObject* object, PyObject* unused) {
     return ended && end_before_optimizer(self->parts[backward_at]) ? new_none() : NULL;
 }
 
-static int forward_bool(PyObject* object) {
-    const forward_object* self = (forward_object*)object;
-    return PyObject_IsTrue(self->parts[forward_at]) || PyObject_IsTrue(self->parts[no_grad_at]);
-}
-
 static int forward_init(PyObject* object, PyObject* args, PyObject* keywords) {
     forward_object* self = (forward_object*)object;
     PyObject* given[part_count];
@@ -178,17 +180,7 @@ static int forward_init(PyObject* object, PyObject* args, PyObject* keywords) {
     return 0;
 }
 
-static int forward_traverse(PyObject* object, visitproc visit, void* arg) {
-    forward_object* self = (forward_object*)object;
-    Py_VISIT(Py_TYPE(object));
-    for (int i = 0; i < part_count; ++i) Py_VISIT(self->parts[i]);
-    Py_VISIT(self->model);
-    Py_VISIT(self->before);
-    Py_VISIT(self->after);
-    Py_VISIT(self->timed);
-    Py_VISIT(self->beside);
-    return 0;
-}
+HAS_REFERENCES(forward, beside)
 
 // The others stay: a call that the collector has cleared may still be made.
 static int forward_clear(PyObject* object) {
@@ -200,22 +192,16 @@ static int forward_clear(PyObject* object) {
     return 0;
 }
 
-static void forward_free(PyObject* object) {
-    forward_object* self = (forward_object*)object;
-    PyObject_GC_UnTrack(object);
-    (void)forward_clear(object);
-    for (int i = 0; i < part_count; ++i) Py_CLEAR(self->parts[i]);
-    Py_CLEAR(self->model);
-    free_object(object);
-}
-
 static PyMemberDef forward_members[] = {
     {(char*)"after", T_OBJECT, offsetof(forward_object, after), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyMethodDef forward_methods[] = {
-    {"turn", forward_turn, METH_O, "Turns the timing of the model's calls on and off."},
+    {"turn", forward_turn, METH_O,
+     "Turns the timing of the model's calls on; off where no call is open, of another thread; None: off. Whether it is "
+     "to go "
+     "off."},
     {"announce", forward_announce, METH_O, "Has a function called before each call of the model; None: no more."},
     {"abandon", forward_abandon, METH_NOARGS,
      "Ends what an optimizer's step ends: also a forward of this thread, in which it steps."},
@@ -223,10 +209,13 @@ static PyMethodDef forward_methods[] = {
 };
 
 static PyType_Slot forward_slots[] = {
-    {Py_tp_init, forward_init},         {Py_tp_dealloc, forward_free},
-    {Py_tp_traverse, forward_traverse}, {Py_tp_clear, forward_clear},
-    {Py_tp_members, forward_members},   {Py_tp_methods, forward_methods},
-    {Py_nb_bool, forward_bool},         {0, NULL},
+    {Py_tp_init, forward_init},
+    {Py_tp_dealloc, forward_drop},
+    {Py_tp_traverse, forward_traverse},
+    {Py_tp_clear, forward_clear},
+    {Py_tp_members, forward_members},
+    {Py_tp_methods, forward_methods},
+    {0, NULL},
 };
 
 PyType_Spec forward_spec = {
@@ -238,21 +227,7 @@ PyType_Spec forward_spec = {
 
 // ---- What takes the place of a model's call ------------------------------------------------------------------------
 
-static int timed_forward_traverse(PyObject* object, visitproc visit, void* arg) {
-    timed_forward_object* self = (timed_forward_object*)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->owner);
-    Py_VISIT(self->original);
-    return 0;
-}
-
-static void timed_forward_free(PyObject* object) {
-    timed_forward_object* self = (timed_forward_object*)object;
-    PyObject_GC_UnTrack(object);
-    Py_CLEAR(self->owner);
-    Py_CLEAR(self->original);
-    free_object(object);
-}
+HAS_REFERENCES(timed_forward, original)
 
 /// Copies of a model, deep or pickled, are not timed: DistributedDataParallel takes what is in the place along.
 static PyObject* timed_forward_reduce(PyObject* object, PyObject* unused) {
@@ -267,7 +242,7 @@ static PyMethodDef timed_forward_methods[] = {
 };
 
 static PyType_Slot timed_forward_slots[] = {
-    {Py_tp_dealloc, timed_forward_free},
+    {Py_tp_dealloc, timed_forward_drop},
     {Py_tp_traverse, timed_forward_traverse},
     {Py_tp_call, timed_forward_call},
     {Py_tp_methods, timed_forward_methods},

@@ -34,13 +34,17 @@ static PyObject* indices_new(PyTypeObject* type, PyObject* args, PyObject* keywo
     return (PyObject*)self;
 }
 
+static void indices_free(PyObject* object) {
+    free_object(object, 0);
+}
+
 static PyMethodDef methods[] = {
     {"take", indices_take, METH_VARARGS, "The next index in a step; the one after it is `count` higher."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, indices_new}, {Py_tp_dealloc, free_object}, {Py_tp_methods, methods}, {0, NULL}};
+    {Py_tp_new, indices_new}, {Py_tp_dealloc, indices_free}, {Py_tp_methods, methods}, {0, NULL}};
 
 PyType_Spec indices_spec = {
     .name = "cep._native.Indices",

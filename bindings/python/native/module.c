@@ -71,26 +71,15 @@ static struct PyModuleDef definition = {
     .m_methods = functions,
 };
 
-PyTypeObject *profiler_type, *region_type, *timed_function_type, *open_spans_type, *side_stream_type, *async_span_type,
-    *indices_type, *bucket_timer_type, *bucket_function_type, *backward_type, *forward_type, *timed_forward_type;
+#define DEFINE_TYPE(name) PyTypeObject* name##_type;
+EACH_TYPE(DEFINE_TYPE)
 
 static const struct {
     PyTypeObject** type;
     PyType_Spec* spec;
 } types[] = {
-    {&profiler_type, &profiler_spec},
-    {&region_type, &region_spec},
-    {&timed_function_type, &timed_function_spec},
-    {&open_spans_type, &open_spans_spec},
-    {&side_stream_type, &side_stream_spec},
-    {&async_span_type, &async_span_spec},
-    {&indices_type, &indices_spec},
-    {&bucket_timer_type, &bucket_timer_spec},
-    {&bucket_function_type, &bucket_function_spec},
-    {&backward_type, &backward_spec},
-    {&forward_type, &forward_spec},
-    {&timed_forward_type, &timed_forward_spec},
-};
+#define TYPE_ROW(name) {&name##_type, &name##_spec},
+    EACH_TYPE(TYPE_ROW)};
 
 static bool add_types(PyObject* module) {
     for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {

@@ -63,18 +63,18 @@ extern torch_objects hooks;
 
 /// The base of cep.Profiler: what a step loop calls.
 typedef struct {
-    PyObject_HEAD cep_profiler* handle;
-    PyObject* recording;          ///< a list that is not empty while recording, shared with Python
-    PyObject* regions;            ///< by name: those without a stream of their own
-    PyObject* stream_source;      ///< returns the current stream's address; NULL or None: the default stream
-    PyObject* stream_argument;    ///< for stream_source; NULL: it takes none
+    PyObject_HEAD PyObject* recording;  ///< a list that is not empty while recording, shared with Python
+    PyObject* regions;                  ///< by name: those without a stream of their own
+    PyObject* stream_source;            ///< returns the current stream's address; NULL: the default stream
+    PyObject* stream_argument;          ///< for stream_source; NULL: it takes none
+    PyObject* device;                   ///< the spans' device, where it is not the current one; NULL: the current one
+    PyObject* exchange_device;          ///< makes a device current and returns the one that was; NULL without a device
+    PyObject* on_step;                  ///< called where recording begins or ends; NULL or None: nothing
+    cep_profiler* handle;
     PyCFunction stream_function;  ///< stream_source itself if it is a C function of one argument
-    PyObject* stream_self;
-    PyObject* device;             ///< the spans' device, where it is not the current one; NULL: the current one
-    PyObject* exchange_device;    ///< makes a device current and returns the one that was; NULL without a device
+    PyObject* stream_self;        ///< which stream_source keeps
     struct phase_thread* phases;  ///< the threads that have a phase
     Py_ssize_t phase_count, phase_capacity;
-    PyObject* on_step;  ///< called at each step that is recorded, and at the next one; NULL or None: nothing
     long long step, library_step;
     long long first, last, every, flush_every;
     char enabled, on_host;
@@ -103,8 +103,11 @@ enum { bytes_at, flops_at, group_at, coll_at, meta_at, attribute_count, is_async
 /// The base of cep.Region.
 typedef struct region_object {
     PyObject_HEAD PyObject* name;
-    PyObject* profiler;  ///< a profiler_object
-    PyObject* next;      ///< the region of the same name on another stream; NULL or None: none
+    PyObject* profiler;                     ///< a profiler_object
+    PyObject* next;                         ///< the region of the same name on another stream; NULL or None: none
+    PyObject* with_calls[with_call_count];  ///< __enter__ and __exit__ once they have been looked up; else NULL
+    PyObject* attributes;                   ///< a tuple; NULL or None: none
+    PyObject* attrs_owner;
     cep_region* handle;
     void* stream;
     bool has_stream;  ///< else spans use the current stream
@@ -113,17 +116,18 @@ typedef struct region_object {
     block* blocks;    ///< open `with` blocks, innermost last
     Py_ssize_t block_count, block_capacity;
     block small[small_blocks];
-    PyObject* with_calls[with_call_count];  ///< __enter__ and __exit__ once they have been looked up; else NULL
-    PyObject* attributes;                   ///< a tuple; NULL or None: none
-    PyObject* attrs_owner;
     cep_attrs attrs;
 } region_object;
 
-extern PyTypeObject *profiler_type, *region_type, *timed_function_type, *open_spans_type, *side_stream_type,
-    *async_span_type, *indices_type, *bucket_timer_type, *bucket_function_type, *backward_type, *forward_type,
-    *timed_forward_type;
-extern PyType_Spec profiler_spec, region_spec, timed_function_spec, open_spans_spec, side_stream_spec, async_span_spec,
-    indices_spec, bucket_timer_spec, bucket_function_spec, backward_spec, forward_spec, timed_forward_spec;
+/// The module's types, each of a file here.
+#define EACH_TYPE(DO)                                                                                        \
+    DO(profiler)                                                                                             \
+    DO(region) DO(timed_function) DO(open_spans) DO(side_stream) DO(async_span) DO(indices) DO(bucket_timer) \
+        DO(bucket_function) DO(backward) DO(forward) DO(timed_forward)
+#define DECLARE_TYPE(name)            \
+    extern PyTypeObject* name##_type; \
+    extern PyType_Spec name##_spec;
+EACH_TYPE(DECLARE_TYPE)
 
 static inline bool is_given(const PyObject* object) {
     return object != NULL && object != Py_None;
@@ -243,7 +247,22 @@ typedef struct {
 /// program takes their place.
 PyObject* after_hook(bool succeeded, PyObject* result, taken_error* error);
 
-/// Deallocation of objects of the types here.
-void free_object(PyObject* self);
+// The references that an object of a type here holds stand right behind its head, up to a last one.
+
+/// For the collector.
+int visit_references(PyObject* object, size_t count, visitproc visit, void* arg);
+/// Drops the references and the object.
+void free_object(PyObject* object, size_t count);
+
+/// Of a type with the collector: NAME_traverse(); and NAME_drop(), which frees an object, without what else it has.
+#define HAS_REFERENCES(name, last)                                                                           \
+    enum { name##_references = (offsetof(name##_object, last) - sizeof(PyObject)) / sizeof(PyObject*) + 1 }; \
+    static int name##_traverse(PyObject* object, visitproc visit, void* arg) {                               \
+        return visit_references(object, name##_references, visit, arg);                                      \
+    }                                                                                                        \
+    static void name##_drop(PyObject* object) {                                                              \
+        PyObject_GC_UnTrack(object);                                                                         \
+        free_object(object, name##_references);                                                              \
+    }
 
 #endif

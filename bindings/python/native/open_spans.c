@@ -111,21 +111,11 @@ static int open_spans_init(PyObject* object, PyObject* args, PyObject* keywords)
     return 0;
 }
 
-static int open_spans_traverse(PyObject* object, visitproc visit, void* arg) {
-    open_spans_object* self = (open_spans_object*)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->region);
-    Py_VISIT(self->not_finished);
-    return 0;
-}
+HAS_REFERENCES(open_spans, not_finished)
 
 static void open_spans_free(PyObject* object) {
-    open_spans_object* self = (open_spans_object*)object;
-    PyObject_GC_UnTrack(object);
-    Py_CLEAR(self->region);
-    Py_CLEAR(self->not_finished);
-    PyMem_Free(self->spans);
-    free_object(object);
+    PyMem_Free(((open_spans_object*)object)->spans);
+    open_spans_drop(object);
 }
 
 static PyMethodDef open_spans_methods[] = {

@@ -68,7 +68,7 @@ static PyObject* profiler_step(PyObject* object, PyObject* const* args, Py_ssize
     if (!end_done_spans(object)) return NULL;
     self->step = step;
     if (self->enabled && !begin_step(self)) return NULL;
-    if (is_given(self->on_step) && (was_recording || self->wants_steps || is_recording(self))) {
+    if (is_given(self->on_step) && (self->wants_steps || was_recording != is_recording(self))) {
         PyObject* called = PyObject_CallFunctionObjArgs(self->on_step, NULL);
         if (called == NULL) return NULL;
         Py_DECREF(called);
@@ -302,37 +302,18 @@ static PyObject* profiler_set_device(PyObject* object, PyObject* args) {
     return new_none();
 }
 
-static int profiler_traverse(PyObject* object, visitproc visit, void* arg) {
-    profiler_object* self = (profiler_object*)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->recording);
-    Py_VISIT(self->on_step);
-    Py_VISIT(self->regions);
-    Py_VISIT(self->stream_source);
-    Py_VISIT(self->stream_argument);
-    Py_VISIT(self->device);
-    Py_VISIT(self->exchange_device);
-    return 0;
-}
+HAS_REFERENCES(profiler, on_step)
 
 static int profiler_clear(PyObject* object) {
     profiler_object* self = (profiler_object*)object;
     self->stream_function = NULL;
-    Py_CLEAR(self->regions);
-    Py_CLEAR(self->on_step);
-    Py_CLEAR(self->stream_source);
-    Py_CLEAR(self->stream_argument);
-    Py_CLEAR(self->device);
-    Py_CLEAR(self->exchange_device);
-    Py_CLEAR(self->recording);
+    for (PyObject** each = &self->recording; each <= &self->on_step; ++each) Py_CLEAR(*each);
     return 0;
 }
 
 static void profiler_free(PyObject* object) {
-    PyObject_GC_UnTrack(object);
-    (void)profiler_clear(object);
     PyMem_Free(((profiler_object*)object)->phases);
-    free_object(object);
+    profiler_drop(object);
 }
 
 #define MEMBER(name, type, field, flags) \

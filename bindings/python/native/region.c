@@ -161,6 +161,16 @@ static bool optional_address(PyObject* given, void** address, bool* has_address)
     return !*has_address || address_of(given, address);
 }
 
+/// All but the handle and the stream.
+static void fill_region(region_object* self, PyObject* profiler, PyObject* name, PyObject* attributes) {
+    self->keeps_lock = (char)(((profiler_object*)profiler)->on_host || (self->has_stream && self->stream == CEP_HOST));
+    self->blocks = self->small;
+    self->block_capacity = small_blocks;
+    set_reference(&self->profiler, profiler);
+    set_reference(&self->name, name);
+    set_reference(&self->attributes, attributes);
+}
+
 static int region_init(PyObject* object, PyObject* args, PyObject* keywords) {
     region_object* self = (region_object*)object;
     PyObject *profiler = NULL, *name = NULL, *handle = NULL, *stream = NULL, *attributes = NULL;
@@ -172,15 +182,7 @@ static int region_init(PyObject* object, PyObject* args, PyObject* keywords) {
     if (!optional_address(handle, &address, &has_handle)) return -1;
     if (!optional_address(stream, &self->stream, &self->has_stream)) return -1;
     self->handle = address;
-    self->keeps_lock = (char)(((profiler_object*)profiler)->on_host || (self->has_stream && self->stream == CEP_HOST));
-    self->blocks = self->small;
-    self->block_capacity = small_blocks;
-    Py_INCREF(profiler);
-    self->profiler = profiler;
-    Py_INCREF(name);
-    self->name = name;
-    Py_INCREF(attributes);
-    self->attributes = attributes;
+    fill_region(self, profiler, name, attributes);
     return 0;
 }
 
@@ -191,12 +193,7 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
     self->handle = like->handle;
     self->stream = stream;
     self->has_stream = has_stream;
-    self->keeps_lock = (char)(((profiler_object*)like->profiler)->on_host || (has_stream && stream == CEP_HOST));
-    self->blocks = self->small;
-    self->block_capacity = small_blocks;
-    set_reference(&self->profiler, like->profiler);
-    set_reference(&self->name, like->name);
-    set_reference(&self->attributes, attributes);
+    fill_region(self, like->profiler, like->name, attributes);
     return (PyObject*)self;
 }
 
@@ -215,16 +212,7 @@ static PyObject* region_stream(PyObject* object, void* unused) {
     return self->has_stream ? PyLong_FromVoidPtr(self->stream) : new_none();
 }
 
-static int region_traverse(PyObject* object, visitproc visit, void* arg) {
-    region_object* self = (region_object*)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->profiler);
-    Py_VISIT(self->next);
-    Py_VISIT(self->attributes);
-    Py_VISIT(self->attrs_owner);
-    for (int at = 0; at < with_call_count; ++at) Py_VISIT(self->with_calls[at]);
-    return 0;
-}
+HAS_REFERENCES(region, attrs_owner)
 
 // The profiler stays: a region that the collector has cleared may still be called.
 static int region_clear(PyObject* object) {
@@ -236,14 +224,8 @@ static int region_clear(PyObject* object) {
 
 static void region_free(PyObject* object) {
     region_object* self = (region_object*)object;
-    PyObject_GC_UnTrack(object);
-    (void)region_clear(object);
-    Py_CLEAR(self->attributes);
-    Py_CLEAR(self->attrs_owner);
-    Py_CLEAR(self->name);
-    Py_CLEAR(self->profiler);
     if (self->blocks != self->small) PyMem_Free(self->blocks);
-    free_object(object);
+    region_drop(object);
 }
 
 static PyMemberDef members[] = {

@@ -20,8 +20,8 @@ typedef struct {
     PyObject* stream;                       ///< PyTorch's object
     PyObject* calls[side_stream_calls];     ///< PyTorch's functions, by the names above
     PyObject* arguments;                    ///< that name this stream to use()
-    void* current_address;                  ///< of the stream that was current last
-    PyObject *current, *current_arguments;  ///< the same, as PyTorch's object, and as use() takes it
+    PyObject *current, *current_arguments;  ///< the stream that was current last, and as use() takes it
+    void* current_address;                  ///< the same
     char on_device;                         ///< whether the group's collectives run on the device
     char waits_on_host;                     ///< whether to wait for a Work blocks the thread
     PyThread_type_lock lock;                ///< from the record of the waiter's event to the wait for it
@@ -160,29 +160,12 @@ static int side_stream_init(PyObject* object, PyObject* args, PyObject* keywords
     return 0;
 }
 
-static int side_stream_traverse(PyObject* object, visitproc visit, void* arg) {
-    side_stream_object* self = (side_stream_object*)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->device);
-    Py_VISIT(self->stream);
-    for (int i = 0; i < side_stream_calls; ++i) Py_VISIT(self->calls[i]);
-    Py_VISIT(self->arguments);
-    Py_VISIT(self->current);
-    Py_VISIT(self->current_arguments);
-    return 0;
-}
+HAS_REFERENCES(side_stream, current_arguments)
 
 static void side_stream_free(PyObject* object) {
-    side_stream_object* self = (side_stream_object*)object;
-    PyObject_GC_UnTrack(object);
-    Py_CLEAR(self->device);
-    Py_CLEAR(self->stream);
-    for (int i = 0; i < side_stream_calls; ++i) Py_CLEAR(self->calls[i]);
-    Py_CLEAR(self->arguments);
-    Py_CLEAR(self->current);
-    Py_CLEAR(self->current_arguments);
-    if (self->lock != NULL) PyThread_free_lock(self->lock);
-    free_object(object);
+    const PyThread_type_lock lock = ((side_stream_object*)object)->lock;
+    if (lock != NULL) PyThread_free_lock(lock);
+    side_stream_drop(object);
 }
 
 static PyMemberDef members[] = {

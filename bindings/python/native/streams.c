@@ -9,9 +9,20 @@ library_calls library;
 package_objects package;
 torch_objects hooks;
 
-void free_object(PyObject* self) {
-    PyTypeObject* type = Py_TYPE(self);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+static PyObject** references_of(PyObject* object) {
+    return (PyObject**)(object + 1);
+}
+
+int visit_references(PyObject* object, size_t count, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(object));
+    for (size_t i = 0; i < count; ++i) Py_VISIT(references_of(object)[i]);
+    return 0;
+}
+
+void free_object(PyObject* object, size_t count) {
+    PyTypeObject* type = Py_TYPE(object);
+    for (size_t i = 0; i < count; ++i) Py_CLEAR(references_of(object)[i]);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
 }
 

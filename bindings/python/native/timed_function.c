@@ -90,16 +90,7 @@ static PyObject* timed_function_dict(PyObject* object, void* unused) {
     return self->attributes;
 }
 
-static int timed_function_traverse(PyObject* object, visitproc visit, void* arg) {
-    timed_function_object* self = (timed_function_object*)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->region);
-    Py_VISIT(self->function);
-    Py_VISIT(self->other);
-    Py_VISIT(self->switched);
-    Py_VISIT(self->attributes);
-    return 0;
-}
+HAS_REFERENCES(timed_function, attributes)
 
 static int timed_function_clear(PyObject* object) {
     timed_function_object* self = (timed_function_object*)object;
@@ -108,15 +99,9 @@ static int timed_function_clear(PyObject* object) {
 }
 
 static void timed_function_free(PyObject* object) {
-    timed_function_object* self = (timed_function_object*)object;
-    PyObject_GC_UnTrack(object);
-    if (self->weak_references != NULL) PyObject_ClearWeakRefs(object);
-    Py_CLEAR(self->attributes);
-    Py_CLEAR(self->region);
-    Py_CLEAR(self->function);
-    Py_CLEAR(self->other);
-    Py_CLEAR(self->switched);
-    free_object(object);
+    PyObject_GC_UnTrack(object);  // weak references may run code
+    if (((timed_function_object*)object)->weak_references != NULL) PyObject_ClearWeakRefs(object);
+    timed_function_drop(object);
 }
 
 static PyMemberDef members[] = {

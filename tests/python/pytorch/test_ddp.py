@@ -177,7 +177,7 @@ taken.impl("allreduce_", passes_on, "AutogradCPU")
 with cep.Profiler(folder, record_every_n_steps=1) as prof, warnings.catch_warnings(record=True) as told:
     prof.step(0)
     with cep.torch.instrument(prof, model, None):
-        assert not has_hook(model) and not prof.__dict__["_ddp_reductions"]._is_registered
+        assert not has_hook(model) and not prof._part(cep.torch._ddp.DDPReductions)._is_registered
         model(torch.ones(1, 4)).sum().backward()
 assert "the all-reduces of DistributedDataParallel are not timed" in str(told[0].message), told
 assert cep.torch.hook_failures() == 0
@@ -218,7 +218,7 @@ def fails(*arguments):
 
 with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(prof, model, None):
     prof.step(0)
-    prof.__dict__["_ddp_reductions"]._operator = fails
+    prof._part(cep.torch._ddp.DDPReductions)._operator = fails
     try:
         model(torch.ones(1, 4)).sum().backward()
     except Exception as error:

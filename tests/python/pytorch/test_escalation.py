@@ -98,13 +98,13 @@ def test_the_end_waits_for_all_traces(profiler):
     rule, steps, written, may_end = FiresWhenTold(), Steps(profiler), [], threading.Event()
 
     def hold_the_first(path):
-        if path.name == f"rank_0_step_{first_step}_trace.json":
+        if path == first:
             may_end.wait(timeout=60)
         written.append(path)
 
     with profiler.escalate(rule, steps=1, max_traces=2, pause_steps=0, on_trace=hold_the_first) as escalation:
         fire(steps, rule, escalation)
-        first_step = escalation._captured_step
+        first = escalation._capture._path
         steps.run(3)
         fire(steps, rule, escalation)
         steps.run(3)

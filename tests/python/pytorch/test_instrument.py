@@ -433,6 +433,8 @@ def device_calls(profiler, monkeypatch):
     """What a profiler is told of devices, while GPU 0 is current."""
     told = []
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", None, raising=False)
     monkeypatch.setattr(type(profiler), "_set_stream_source", lambda _, source: told.append("stream"), raising=False)
     monkeypatch.setattr(type(profiler), "_set_device", lambda _, exchange, device: told.append(device), raising=False)
     return told

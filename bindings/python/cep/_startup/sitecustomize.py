@@ -96,14 +96,14 @@ def _on_lightning(lightning: Any) -> None:
 
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            auto = _installed()
-            if auto is not None:
-                auto.add_to_lightning(self)
+            if _installed() is not None:
+                importlib.import_module("cep.integrations._auto_lightning").add_to(self)
         except Exception as error:
             _say("Lightning is not instrumented: %s: %s" % (type(error).__name__, error))
         return original(self, *args, **kwargs)
 
     import functools
+    import importlib
 
     trainer.fit = functools.wraps(original)(fit)
 

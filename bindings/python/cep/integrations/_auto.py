@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import atexit
 import functools
+import math
 import os
-import sys
+import threading
 import weakref
 from threading import get_ident
 from typing import Any, Callable, Optional
@@ -22,6 +23,7 @@ from .. import torch as cep_torch
 from .._closing import open_profilers
 from .._handle import Removal, undo_all
 from .._launcher import rank_and_size
+from .._messages import say
 from .._patch import patch
 from .._run_records import tell
 from .._streams import HOST
@@ -29,7 +31,7 @@ from ..torch._hook_calls import why_no_hooks
 from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, torch
 from ..torch._training import TrainingSteps
 from ._auto_models import ModelWatch, outermost_models
-from ._auto_patches import CopyTimer, is_exhausted, patch_loaders, watch_optimizer
+from ._auto_patches import CopyTimer, patch_loaders
 
 _MOST_OPTIMIZERS = 16  # each gets hooks and rows; a script with one for each parameter has hundreds
 _MOST_UPDATES = 64  # in one step, before waits for a loader no longer tell steps apart
@@ -40,11 +42,11 @@ _NO_STEP_OUTSIDE = (
 _SEARCHED_LEVELS = 4  # of models inside the outermost one, which is not always the one that is called
 
 
-def _say(message: str) -> None:
-    try:
-        print(f"cep run: {message}", file=sys.stderr, flush=True)
-    except Exception:  # stderr is closed
-        pass
+class _Running(threading.local):
+    """The optimizers whose step() this thread is in, by id(), the outermost first."""
+
+    def __init__(self) -> None:
+        self.optimizers: list[int] = []
 
 
 class AutoTraining:
@@ -67,7 +69,7 @@ class AutoTraining:
         self.thread = 0  # of the training
         self.steps: Optional[TrainingSteps] = None
         self.is_off = False
-        self._is_lightnings = False  # its callback records
+        self.is_lightnings = False  # its callback records
         self._models: list[ModelWatch] = []
         self._searched_levels = 0
         self._optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
@@ -80,12 +82,14 @@ class AutoTraining:
         self.is_quiet = False
         self._forget_step()
         self._needed: set[int] = set()
-        self.before_optimizer = self.guarded(self._before_optimizer)
+        self._running = _Running()
+        self._begin_closure = self.guarded(self._begin_in_closure)
+        self.end_of_data = self.guarded(self._end_of_data)
 
     def _forget_step(self) -> None:
         self._stepped: set[int] = set()  # the optimizers that have stepped in this step
         self._updates = 0  # by optimizers in this step
-        self._has_fetched = self._has_forward = False
+        self.has_fetched = self._has_forward = False
 
     # ---- Safety -----------------------------------------------------------------------------------------
 
@@ -111,7 +115,7 @@ class AutoTraining:
     def tell_failure(self, why: str) -> None:
         """Ends the instrumentation, and has the launcher say why."""
         if not tell("failed", why=why):
-            _say(why)
+            say(why)
         self.turn_off()
 
     def turn_off(self) -> None:
@@ -162,13 +166,13 @@ class AutoTraining:
 
     def _has_own_profiler(self) -> bool:
         """Whether the script itself has a profiler. Then cep does nothing more, and says so."""
-        own = [profiler for profiler in open_profilers if profiler is not self.profiler and _is_enabled(profiler)]
-        if not own:
+        own = (profiler for profiler in open_profilers if profiler is not self.profiler and profiler.enabled)
+        profiler: Any = next(own, None)
+        if profiler is None:
             return False
-        profiler: Any = own[0]
         tell("opened", path=str(profiler.path), rank=profiler.rank, world_size=rank_and_size()[1], is_own=True)
         if profiler.rank == 0:
-            _say(f"the script uses cep itself, so it is not instrumented again; its rows are in {profiler.path.parent}")
+            say(f"the script uses cep itself, so it is not instrumented again; its rows are in {profiler.path.parent}")
         self.turn_off()
         return True
 
@@ -179,11 +183,11 @@ class AutoTraining:
         profiler = self.open()
         if profiler is None:
             return
-        self._records, self._recording = profiler._sampling.records, profiler._recording
-        self._load = profiler.region("data_load", kind="data", stream=HOST)
+        self._records, self.recording = profiler._sampling.records, profiler._recording
+        self.load = profiler.region("data_load", kind="data", stream=HOST)
         self._replay = profiler.region("graph_replay", kind="compute")
-        self._copies = CopyTimer(profiler, self.thread)
-        self._removals.append(self._copies.remove)
+        self.copies = CopyTimer(profiler, self.thread)
+        self._removals.append(self.copies.remove)
         if distributed_is_initialized():
             self._removals.append(cep_torch.instrument_collectives(profiler).remove)
         self.steps = TrainingSteps(profiler, 1)
@@ -233,16 +237,16 @@ class AutoTraining:
         assert self.steps is not None
         if self.steps.is_under_way:
             return
-        self._copies.switched.clear()
+        self.copies.switched.clear()
         self.steps.begin()
-        if self._recording and len(open_profilers) > 1:
+        if self.recording and len(open_profilers) > 1:
             self._has_own_profiler()
 
     def _end_step(self) -> None:
         assert self.steps is not None
         if self.steps.is_under_way:
             self._steps_made += 1
-        self._copies.switched.clear()
+        self.copies.switched.clear()
         self.steps.end()
         self._needed = self._stepped
         self._forget_step()
@@ -254,8 +258,9 @@ class AutoTraining:
         self._last_loader = None
 
     def wants(self, iterator: Any) -> bool:
-        """Call it before a wait for a DataLoader: whether fetch() is to make it."""
-        loader, steps = iterator.__dict__.get("_cep_loader"), self.steps
+        """Call it before a wait for a DataLoader: whether `load` is to time it."""
+        facts, steps = iterator.__dict__, self.steps
+        loader = facts.get("_cep_loader")
         if steps is None:
             self._last_loader = loader
             return False
@@ -263,7 +268,7 @@ class AutoTraining:
             return False
         if self._stepped:
             self._end_step()
-        if is_exhausted(iterator):
+        if facts.get("_num_yielded", 0) >= facts.get("_cep_length", math.inf):
             return False
         if loader not in self._training_loaders:
             self._last_loader = loader
@@ -271,13 +276,13 @@ class AutoTraining:
         self._last_loader = None
         if not steps.is_under_way:
             self._begin_step()
-        if not self._recording and self._searched_levels >= _SEARCHED_LEVELS and self._needed:
+        if not self.recording and self._searched_levels >= _SEARCHED_LEVELS and self._needed:
             self._be_quiet()
         return not (self.is_off or self.is_quiet)
 
     def _be_quiet(self) -> None:
         self.is_quiet = True
-        self._has_fetched = True
+        self.has_fetched = True
         for watch in self._models:
             watch.announce(None)
 
@@ -290,13 +295,14 @@ class AutoTraining:
 
     def passes(self, iterator: Any) -> bool:
         """While it is quiet: whether a wait for a DataLoader is left alone, which may be the begin of a step."""
-        if self._is_lightnings or get_ident() != self.thread:
+        if self.is_lightnings or get_ident() != self.thread:
             return True
         if iterator.__dict__.get("_cep_loader") in self._training_loaders:
             steps: Any = self.steps
             if not self._updates:
                 return True
-            if not self._records(steps.next_step + 1) and not is_exhausted(iterator):
+            facts = iterator.__dict__
+            if not self._records(steps.next_step + 1) and facts.get("_num_yielded", 0) < facts.get("_cep_length", math.inf):
                 self._updates = 0
                 self._steps_made += 1
                 try:
@@ -307,32 +313,9 @@ class AutoTraining:
         self.guarded(self._wake)()
         return False
 
-    def counts(self, optimizer: Optimizer) -> bool:
-        """While it is quiet: whether no more than the count of an optimizer's step is needed."""
-        if self._is_lightnings or get_ident() != self.thread:
-            return True
-        self._updates += 1
-        if id(optimizer) in self._optimizers and self._updates < _MOST_UPDATES:
-            return True
-        self._updates -= 1  # the full way counts it
-        self.guarded(self._wake)()
-        return False
-
-    def fetch(self, get: Callable[[], Any]) -> Any:
-        """Times a wait for a DataLoader."""
-        try:
-            with self._load:
-                item = get()
-        except StopIteration:
-            self.guarded(self._end_of_data)()
-            raise
-        self._has_fetched = True
-        self._copies.switched[:] = self._recording
-        return item
-
     def _end_of_data(self) -> None:
         """The end of a loader without a length. A step that has begun with this wait is none."""
-        if self.steps is not None and not self._has_fetched and not self._has_forward:
+        if self.steps is not None and not self.has_fetched and not self._has_forward:
             self.steps.abandon()
 
     def _on_forward(self, watch: ModelWatch) -> None:
@@ -343,14 +326,14 @@ class AutoTraining:
         if not model.training or not torch.is_grad_enabled():
             self._last_loader = None  # its data are for evaluation
             return
-        self._copies.switched.clear()
-        is_within = steps.is_under_way and (self._has_fetched or not self._stepped)
+        self.copies.switched.clear()
+        is_within = steps.is_under_way and (self.has_fetched or not self._stepped)
         if is_within and watch.was_called and self._has_forward and self._last_loader is None:
             return
         try:
             watch.was_called = True
             self._learn_loader()
-            if self._stepped and not self._has_fetched and self._needed <= self._stepped:
+            if self._stepped and not self.has_fetched and self._needed <= self._stepped:
                 self._end_step()
             if not steps.is_under_way:
                 self._begin_step()
@@ -380,14 +363,43 @@ class AutoTraining:
 
         return replay
 
-    def _before_optimizer(self, optimizer: Optimizer) -> None:
+    def _begin_in_closure(self) -> None:
         """Before the first phase of a step: all of it is in a closure."""
-        if get_ident() == self.thread and not (
-            torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
-        ):
+        is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        if get_ident() == self.thread and not is_capturing:
             self._begin_step()
 
-    def after_optimizer(self, optimizer: Optimizer) -> None:
+    def before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
+        """Before each step() of an optimizer."""
+        if self.is_quiet:
+            return
+        me, running, steps = id(optimizer), self._running.optimizers, self.steps
+        if me in running:  # a step() that raised
+            del running[running.index(me) :]
+        running.append(me)
+        if len(running) == 1 and steps is not None and not steps.is_under_way:
+            self._begin_closure()
+
+    def after_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
+        """After each step() of an optimizer. Those of one that another calls in its own step() are part of that."""
+        if self.is_quiet:
+            if self.is_lightnings or get_ident() != self.thread:
+                return
+            if id(optimizer) in self._optimizers and self._updates + 1 < _MOST_UPDATES:
+                self._updates += 1
+                return
+            self.guarded(self._wake)()
+        me, running = id(optimizer), self._running.optimizers
+        if me in running:  # it was not quiet when this step began
+            del running[running.index(me) :]
+        if running or self.is_off:
+            return
+        try:
+            self._end_update(optimizer)
+        except Exception as error:
+            self.fail(error)
+
+    def _end_update(self, optimizer: Optimizer) -> None:
         is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # to be made later
         if not is_capturing:
             self._replays = 0
@@ -401,53 +413,14 @@ class AutoTraining:
             self._add_trained_by(optimizer)
         self._stepped.add(id(optimizer))
         self._updates += 1
-        self._copies.switched[:] = self._recording  # for a batch that was fetched ahead, as Accelerate does
-        if self._updates == _MOST_UPDATES and self._has_fetched:
+        self.copies.switched[:] = self.recording  # for a batch that was fetched ahead, as Accelerate does
+        if self._updates == _MOST_UPDATES and self.has_fetched:
             self._training_loaders.clear()
-            self._has_fetched = False
+            self.has_fetched = False
         if self._searched_levels < _SEARCHED_LEVELS:
             self._search_models()
-        if not self._has_fetched and not self._has_forward and self._needed <= self._stepped:
+        if not self.has_fetched and not self._has_forward and self._needed <= self._stepped:
             self._end_step()  # nothing else will tell
-
-    # ---- Lightning --------------------------------------------------------------------------------------
-
-    def add_to_lightning(self, trainer: Any) -> None:
-        """Lightning calls its module in a way of its own, so its callback does the work."""
-        from . import lightning
-
-        if any(isinstance(callback, lightning.CepCallback) for callback in trainer.callbacks):
-            return
-        trainer.callbacks.append(_lightning_callback(lightning.CepCallback, self))
-        self._is_lightnings = self.is_quiet = True
-
-
-def _lightning_callback(base: Any, auto: AutoTraining) -> Any:
-    class Callback(base):  # type: ignore[misc]
-        """Lightning's callback with the profiler of `cep run`, which the whole process shares."""
-
-        def _start(self, output_dir: Any, first_step: int) -> Any:
-            profiler = auto.open()
-            if profiler is None:
-                return None
-            self.profiler, self._is_own = profiler, False
-            return super()._start(output_dir, first_step)
-
-        def __reduce__(self) -> Any:
-            """To processes that Lightning spawns: there it uses the profiler of that process."""
-            return _callback_of_this_process, ()
-
-    return Callback()
-
-
-def _callback_of_this_process() -> Any:
-    from . import lightning
-
-    return _lightning_callback(lightning.CepCallback, install())
-
-
-def _is_enabled(profiler: Any) -> bool:
-    return bool(profiler.enabled)
 
 
 _training: Optional[AutoTraining] = None
@@ -473,10 +446,6 @@ def add_optimizer(optimizer: Optimizer) -> None:
     training = install()
     if training.is_off:
         return
-    watch_optimizer(optimizer, training)
-
-
-def add_to_lightning(trainer: Any) -> None:
-    """Adds a callback to a Lightning Trainer that is about to train, unless it has one of cep's."""
-    training = install()
-    training.guarded(training.add_to_lightning)(trainer)
+    hooked: Any = optimizer
+    hooked.register_step_pre_hook(training.before_optimizer)
+    hooked.register_step_post_hook(training.after_optimizer)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
-from typing import Any, Callable
+from typing import Callable
 
 from .. import torch as cep_torch
 from .._profiler import Profiler

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cep run` replaces in PyTorch: waiting for a DataLoader, copying a tensor to a device, an optimizer's step."""
+"""What `cep run` replaces in PyTorch: waiting for a DataLoader, and copying a tensor to a device."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 import weakref
-from threading import get_ident, local
+from threading import get_ident
 from typing import Any, Callable, Optional
 
 from .._profiler import Profiler
 from .._region import Region
 from ..torch._hook_calls import TimedFunction
 from ..torch._hooks import is_compiling
-from ..torch._pytorch import Optimizer, tensor_bytes, torch
+from ..torch._pytorch import tensor_bytes, torch
 
 
 def patch_loaders(training: Any) -> None:
@@ -29,7 +30,7 @@ def patch_loaders(training: Any) -> None:
         if isinstance(iterator, loaders._BaseDataLoaderIter):
             if self not in numbers:
                 numbers[self] = next(following)
-            iterator.__dict__["_cep_length"] = _known_length(iterator)
+            iterator.__dict__["_cep_length"] = _known_length(iterator)  # all that it yields
             iterator.__dict__["_cep_loader"] = numbers[self]  # the loader itself may be gone before its iterator
         return iterator
 
@@ -44,26 +45,27 @@ def patch_loaders(training: Any) -> None:
             training.fail(error)
         if not is_wanted:
             return get_next(self)
-        return training.fetch(functools.partial(get_next, self))
+        try:
+            with training.load:
+                item = get_next(self)
+        except StopIteration:
+            training.end_of_data()
+            raise
+        training.has_fetched = True
+        training.copies.switched[:] = training.recording
+        return item
 
     loaders.DataLoader.__iter__ = __iter__
     loaders._BaseDataLoaderIter.__next__ = __next__
 
 
-def _known_length(iterator: Any) -> Optional[int]:
-    """How many batches a DataLoader's iterator yields in all; None if nobody knows."""
+def _known_length(iterator: Any) -> float:
+    """How many batches a DataLoader's iterator yields in all; infinity if nobody knows."""
     try:
         kinds: Any = torch.utils.data.dataloader._DatasetKind
-        return len(iterator) if iterator._dataset_kind == kinds.Map else None
+        return len(iterator) if iterator._dataset_kind == kinds.Map else math.inf
     except Exception:  # these are not PyTorch's public attributes, or the script's sampler has no length
-        return None
-
-
-def is_exhausted(iterator: Any) -> bool:
-    """Whether a DataLoader's iterator has yielded all that its loader has, if that is known."""
-    facts = iterator.__dict__
-    length = facts.get("_cep_length")
-    return length is not None and facts.get("_num_yielded", 0) >= length
+        return math.inf
 
 
 _DEVICES = (torch.device, torch.Tensor, str, int)  # by what Tensor.to() is told a device, and not only a type of numbers
@@ -118,47 +120,3 @@ class CopyTimer:
             return self._profiler.region("host_to_device", kind="data", bytes=tensor_bytes(tensor))
         except Exception:  # a tensor without a size
             return None
-
-
-class _Running(local):
-    """The optimizers whose step() this thread is in, the outermost first."""
-
-    def __init__(self) -> None:
-        self.optimizers: list[int] = []
-
-
-_running = _Running()
-
-
-def watch_optimizer(optimizer: Optimizer, training: Any) -> None:
-    """Tells an AutoTraining of each step() of an optimizer. Those of an optimizer that another one calls in its own step() are part of
-    that."""
-    me = id(optimizer)
-
-    def begin(given: Any, *_: Any) -> None:
-        if training.is_quiet:
-            return
-        running = _running.optimizers
-        if me in running:  # a step() that raised
-            del running[running.index(me) :]
-        running.append(me)
-        steps = training.steps
-        if len(running) == 1 and steps is not None and not steps.is_under_way:
-            training.before_optimizer(given)
-
-    def end(given: Any, *_: Any) -> None:
-        if training.is_quiet and training.counts(given):
-            return
-        running = _running.optimizers
-        if me in running:  # it was not quiet when this step began
-            del running[running.index(me) :]
-        if running or training.is_off:
-            return
-        try:
-            training.after_optimizer(given)
-        except Exception as error:
-            training.fail(error)
-
-    hooked: Any = optimizer
-    hooked.register_step_pre_hook(begin)
-    hooked.register_step_post_hook(end)

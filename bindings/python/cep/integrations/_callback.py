@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from .. import Profiler
 from .._handle import Removal, undo_all
-from ..torch._capture import warn
+from .._messages import warn
 from ..torch._hook_calls import why_no_hooks
 from ..torch._training import TrainingSteps
 

@@ -223,7 +223,7 @@ class MetricsLogger:
         if self._profiler.enabled:
             self._profiler.flush(_FLUSH_TIMEOUT_S)
         aggregates = _Aggregates()
-        for line in lines.read():
+        for line in lines.lines():
             aggregates.add(json.loads(line))
         metrics = aggregates.metrics(self._prefix)
         if metrics:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -82,7 +83,10 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         """For the step that comes next."""
         assert self._steps is not None and self._actions is not None
         self._steps.next_step = step
-        if self._steps.profiler._sampling.records(step):
+        is_recorded = self._steps.profiler._sampling.records(step)
+        if is_recorded is self._actions.are_attached:
+            return
+        if is_recorded:
             self._actions.attach()
             self._turn_hooks_off(_UNUSED)
         else:
@@ -100,6 +104,8 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         if self._steps is None or self._actions is None:
             return
+        if self._steps.is_under_way:
+            return
         if self._actions.are_attached:
             self._steps.begin(trainer.global_step)
         else:  # from here to the next recorded step, all that is left is a look at the end of each
@@ -107,7 +113,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
             self._turn_hooks_off((*_UNUSED, *_OF_RECORDED))
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
-        if self._backward is not None and self._steps is not None and self._steps.profiler.recording:
+        if self._backward is not None and self._steps is not None and self._steps.profiler._recording:
             self._backward.watch(loss)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -158,9 +164,26 @@ def _skips_what_it_cannot_call() -> bool:
         return False
 
 
-class _Actions(dict[str, Optional[Phase]]):
+class _Action:
+    """An action of Lightning's that is a phase, as its profiler's profile() gives it."""
+
+    def __init__(self, phase: Phase, profiler: Any, name: str) -> None:
+        self.phase, self._profiler, self._name = phase, profiler, name
+
+    def __enter__(self) -> None:
+        self._profiler.start(self._name)
+
+    def __exit__(self, *raised: Any) -> None:
+        self._profiler.stop(self._name)
+
+
+_NO_PHASE = contextlib.nullcontext()
+
+
+class _Actions(dict[str, Any]):
     """Times actions of Lightning's as phases of a step. Lightning calls its own profiler before and after each action,
-    with the action's name. Here are the phases of the names that were seen; None: it is none."""
+    with the action's name; its default profiler does nothing then, and that is all that a call takes here unless the action
+    is a phase. Here are the actions by their names."""
 
     def __init__(self, steps: TrainingSteps, trainer: Any, times_forward: bool) -> None:
         super().__init__()
@@ -176,22 +199,26 @@ class _Actions(dict[str, Optional[Phase]]):
             # With manual optimization, the action contains the backward and the optimizer too.
             self._phases["training_step"] = Phase(profiler.region("forward", kind="compute"))
 
-    def __missing__(self, action_name: str) -> Optional[Phase]:
-        self[action_name] = phase = self._phases.get(action_name.rpartition(".")[2])
-        return phase
+    def __missing__(self, action_name: str) -> Any:
+        phase = self._phases.get(action_name.rpartition(".")[2])
+        self[action_name] = action = _NO_PHASE if phase is None else _Action(phase, self._trainer.profiler, action_name)
+        return action
 
     def attach(self) -> None:
         if self.are_attached:
             return
         self.are_attached = True
         attributes = vars(self._trainer.profiler)
-        for name, make in (("start", self._starting), ("stop", self._stopping)):
+        makes: dict[str, Callable[[Any], Any]] = {"start": self._starting, "stop": self._stopping}
+        if type(self._trainer.profiler).__name__ == "PassThroughProfiler":
+            makes["profile"] = lambda _: self.__getitem__
+        for name, make in makes.items():
             there = attributes.get(name)  # None: the class's
             made = self._made.get(name)
             if made is not None and there is made[0]:
                 continue
             if made is None or there is not made[1]:
-                made = self._made[name] = make(getattr(self._trainer.profiler, name)), there
+                self._made[name] = made = make(getattr(self._trainer.profiler, name)), there
             attributes[name] = made[0]
 
     def detach(self) -> None:
@@ -210,19 +237,20 @@ class _Actions(dict[str, Optional[Phase]]):
     def _starting(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def start(action_name: str) -> None:
             original(action_name)
-            phase = self[action_name]
-            if phase is not None and self.are_attached and self._trainer.training:
-                self._steps.begin(self._trainer.global_step)
+            action = self[action_name]
+            if action is not _NO_PHASE and self.are_attached and self._trainer.training:
+                if not self._steps.is_under_way:
+                    self._steps.begin(self._trainer.global_step)
                 if self._steps.profiler._recording:
-                    phase.begin(None)
+                    action.phase.begin(None)
 
         return start
 
     def _stopping(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def stop(action_name: str) -> None:
-            phase = self[action_name]
-            if phase is not None:
-                phase.end(None)
+            action = self[action_name]
+            if action is not _NO_PHASE:
+                action.phase.end(None)
             original(action_name)
 
         return stop

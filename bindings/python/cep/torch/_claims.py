@@ -63,6 +63,4 @@ def _contains(outer: Module, inner: Module) -> bool:
 
 
 def claims_of(profiler: Profiler) -> Claims:
-    """The claims of a profiler, made at the first call."""
-    claims: Claims = profiler.__dict__.setdefault("_claims", Claims(profiler))
-    return claims
+    return profiler._part(Claims)

@@ -9,16 +9,16 @@ import weakref
 from typing import Any, Callable, Mapping, Optional, Union
 
 from .._handle import Removable
+from .._messages import warn
 from .._profiler import Profiler
 from .._region import Region
 from .._streams import HOST
-from ._capture import warn
 from ._comm_span import Description, SideStreams, begin_async
 from ._groups import Group, Groups, resolve_group
 from ._hook_calls import AsyncSpan, end_done_spans, need_hooks
 from ._hooks import is_compiling, note_failure
 from ._operations import BATCH, COLLECTIVE, MESSAGE, Arguments, Function, Keywords, Operation, available_functions
-from ._pytorch import ProcessGroup, dist, distributed_is_initialized, tensor_bytes, torch
+from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
 from ._replaced_code import ReplacedCode
 from ._steps import step_listeners
 from ._waits import waits
@@ -133,6 +133,7 @@ class CommRecorder:
             tensors = function.all_tensors(function.given(args, kwargs))
             if function.operation.shape != COLLECTIVE and not any(tensor.is_cuda for tensor in tensors):
                 # The Works of gloo's messages have no future that would tell.
+                self.profiler._wants_steps = True  # for a sweep
                 waits.end_after(works, lambda error: span(None) if error is None else span.fail(error))
             else:
                 span.end_with_works(works, tensors)
@@ -162,10 +163,7 @@ def _device_of(tensors: list[Any], group: Group) -> Optional[int]:
 
 def recorder_of(profiler: Profiler) -> CommRecorder:
     """The only recorder of a profiler: the timed functions and DDP's reductions share it, and so count together."""
-    recorder = profiler.__dict__.get("_comm_recorder")
-    if recorder is None:
-        recorder = profiler.__dict__.setdefault("_comm_recorder", CommRecorder(profiler))
-    return recorder  # type: ignore[no-any-return]
+    return profiler._part(CommRecorder)
 
 
 class _TimedFunctions:
@@ -188,10 +186,10 @@ class _TimedFunctions:
                     warn(f"the collectives of this process are recorded in {recorder.profiler.path} from now on")
                     self._forget(before)
                 self._recorder, self._holds = weakref.ref(recorder, self._detach), 0
-                step_listeners(recorder.profiler).add(self._on_step)
+                step_listeners(recorder.profiler).add(self._turn)
                 recorder.profiler._at_close.append(functools.partial(self._forget, recorder))
             self._holds += 1
-            self._on_step()
+            self._turn(bool(recorder.recording))
 
     def release(self, recorder: CommRecorder) -> None:
         with self._lock:
@@ -203,17 +201,15 @@ class _TimedFunctions:
     def _forget(self, recorder: CommRecorder) -> None:
         with self._lock:
             if self._recorder() is recorder:
-                step_listeners(recorder.profiler).remove(self._on_step)
+                step_listeners(recorder.profiler).remove(self._turn)
                 self._recorder = lambda: None
                 self._detach()
                 waits.sweep()
 
-    def _on_step(self, step: int = 0, recorded: bool = False) -> bool:
-        recorder = self._recorder()
-        is_recording = recorder is not None and bool(recorder.recording)
-        if is_recording is not self._attached:
+    def _turn(self, on: bool) -> bool:
+        if on is not self._attached:
             with self._lock:
-                self._attach() if is_recording else self._detach()
+                self._attach() if on else self._detach()
         if waits.kept:
             waits.sweep()
         return bool(waits.kept)
@@ -247,12 +243,6 @@ _timed_functions = _TimedFunctions()
 class InstrumentedCollectives(Removable):
     """What instrument_collectives() returns. remove(), or the end of a ``with`` block, restores the functions, unless
     another handle still holds them."""
-
-    def __init__(self, recorder: Optional[CommRecorder]) -> None:
-        super().__init__()
-        if recorder is not None:
-            _timed_functions.hold(recorder)
-            self._removals.append(functools.partial(_timed_functions.release, recorder))
 
 
 def instrument_collectives(
@@ -307,9 +297,10 @@ def instrument_collectives(
     Thread-safe.
     """
     if not profiler.enabled or not distributed_is_initialized():
-        return InstrumentedCollectives(None)
+        return InstrumentedCollectives()
     need_hooks()
     recorder = recorder_of(profiler)
     for group, name in (names or {}).items():
         recorder.groups.set_name(group, name)
-    return InstrumentedCollectives(recorder)
+    _timed_functions.hold(recorder)
+    return InstrumentedCollectives([functools.partial(_timed_functions.release, recorder)])

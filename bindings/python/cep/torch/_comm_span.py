@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from .._attributes import Attributes
 from .._profiler import Profiler

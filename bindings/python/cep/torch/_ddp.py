@@ -16,9 +16,9 @@ import weakref
 from typing import Any, Callable, Optional
 
 from .._handle import Removal
+from .._messages import warn
 from .._profiler import Profiler
-from ._capture import warn
-from ._collectives import CommRecorder, nested, recorder_of
+from ._collectives import nested, recorder_of
 from ._hook_calls import BucketFunction, BucketTimer
 from ._hooks import note_failure
 from ._pytorch import ProcessGroup, torch
@@ -55,12 +55,12 @@ class DDPReductions(BucketTimer):
     dispatcher has no lock for those that call an operator, so no other thread may reduce such a tensor meanwhile.
     """
 
-    def __init__(self, recorder: CommRecorder) -> None:
-        self._recorder = recorder
+    def __init__(self, profiler: Profiler) -> None:
+        self._profiler, recorder = profiler, recorder_of(profiler)
         self._groups: list[ProcessGroup] = []  # of the models, once for each
         groups, streams = recorder.groups, recorder.streams
         super().__init__(
-            recorder.profiler.region("all_reduce", kind="comm"),
+            profiler.region("all_reduce", kind="comm"),
             self._groups, groups.known, groups.find, streams.known, streams.of,
             nested, _is_capturing, _unbox_group, _unbox_work, _operator(),
         )  # fmt: skip
@@ -73,15 +73,14 @@ class DDPReductions(BucketTimer):
 
     def hold(self, group: ProcessGroup, device: str) -> Removal:
         """Times the all-reduces of a model's group, until the returned function is called."""
-        profiler = self._recorder.profiler
         with self._lock:
             self._keys.add(_KEYS[device])
             self._check()
             if not self._groups:
-                step_listeners(profiler).add(self._on_step)
-                profiler._at_close.append(self._release_all)
+                step_listeners(self._profiler).add(self._turn)
+                self._profiler._at_close.append(self._release_all)
             self._groups.append(group)
-            self._on_step()
+            self._turn(bool(self._profiler._recording))
         return lambda: self._release(group)
 
     def _release(self, group: ProcessGroup) -> None:
@@ -95,20 +94,19 @@ class DDPReductions(BucketTimer):
         with self._lock:
             self._groups.clear()
             self._keys.clear()
-            step_listeners(self._recorder.profiler).remove(self._on_step)
+            step_listeners(self._profiler).remove(self._turn)
             with contextlib.suppress(ValueError):  # close() has removed it already, to call it
-                self._recorder.profiler._at_close.remove(self._release_all)
+                self._profiler._at_close.remove(self._release_all)
             self._unregister()
 
-    def _on_step(self, step: int = 0, recorded: bool = False) -> bool:
-        is_recording = bool(self._recorder.recording)
-        if is_recording is not self._is_registered:
+    def _turn(self, on: bool) -> bool:
+        if on is not self._is_registered:
             try:
                 with self._lock:
-                    self._register() if is_recording else self._unregister()
+                    self._register() if on else self._unregister()
             except Exception as error:
                 note_failure(error)
-        return self._is_registered and not is_recording  # another thread is in the function
+        return self._is_registered and not on  # another thread is in the function
 
     def _check(self) -> None:
         """Raises if a function in Python of somebody else's is there already, which this one would hide."""
@@ -154,10 +152,7 @@ def time_reductions(model: Any, profiler: Profiler) -> list[Removal]:
         warn(f"the all-reduces of DistributedDataParallel are not timed: its parameters are on a device of type {device}")
         return []
     try:
-        reductions = profiler.__dict__.get("_ddp_reductions")
-        if reductions is None:
-            reductions = profiler.__dict__.setdefault("_ddp_reductions", DDPReductions(recorder_of(profiler)))
-        return [reductions.hold(ddp.process_group, device)]
+        return [profiler._part(DDPReductions).hold(ddp.process_group, device)]
     except Exception as error:  # these are not PyTorch's public functions
         warn(f"the all-reduces of DistributedDataParallel are not timed: {type(error).__name__}: {error}")
         return []

@@ -11,9 +11,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
 from .._handle import Handle
+from .._messages import warn
 from .._own_rows import OwnRows, OwnSpan
 from .._profiler import Profiler
-from ._capture import OPTIONS, Capture, export, warn
+from ._capture import OPTIONS, Capture
 from ._steps import step_listeners
 
 if TYPE_CHECKING:
@@ -130,9 +131,9 @@ class Escalation(Handle):
         self._profiler, self._rule, self._steps, self._options = profiler, rule, steps, options
         self._left, self._pause_steps, self._on_trace = max_traces, pause_steps, on_trace
         self._capture: Optional[Capture] = None
-        self._captured_step = self._paused_until_step = -1
+        self._paused_until_step = -1
         self._reason: Optional[str] = None
-        self._exporters: list[threading.Thread] = []  # one a trace
+        self._ended: list[Capture] = []  # whose traces are not written yet
         self._wake_requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._is_on = profiler.path is not None and profiler.enabled and (ranks is None or profiler.rank in ranks)
         if profiler.path is None or not self._is_on:
@@ -150,9 +151,11 @@ class Escalation(Handle):
             self._is_on = False
             self._retire()
             if self._capture is not None:
-                self._finish(self._capture.stop())
-        for exporter in self._exporters:
-            exporter.join()
+                self._capture.stop()
+                self._ended.append(self._capture)
+                self._capture = None
+        for capture in self._ended:
+            capture.join()
 
     def _end(self) -> None:
         self.close()
@@ -162,13 +165,15 @@ class Escalation(Handle):
         step_listeners(self._profiler).remove(self._on_step)
         self._wake_requests.put(False)
 
-    def _on_step(self, step: int, recorded: bool) -> bool:
+    def _on_step(self, recorded: bool) -> bool:
         """Runs on the trainer's thread, at the begin of each step."""
+        step = self._profiler._step
         if self._capture is not None:
-            stopped = self._capture.step()
+            self._capture.step()
             if not self._capture.running:
                 self._paused_until_step = step + self._pause_steps
-                self._finish(stopped)
+                self._ended.append(self._capture)
+                self._capture = None
                 if self._left == 0:
                     self._retire()
         elif self._left == 0:
@@ -182,25 +187,19 @@ class Escalation(Handle):
     def _start(self, step: int) -> None:
         reason, self._reason = self._reason, None
         self._left -= 1
-        capture = Capture(1, self._steps, self._options)
+        path = self._directory / f"rank_{self._profiler.rank}_step_{step + 1}_trace.json"
+        capture = Capture(1, self._steps, self._options, path, lambda: self._end_trace(capture, path))
         if not capture.start():
             return
-        self._capture, self._captured_step = capture, step + 1
+        self._capture = capture
         try:
             self._profiler.mark("escalation", {"reason": reason, "steps": self._steps + 1})
         except Exception as error:
             warn(f"escalation: {error}")
 
-    def _finish(self, stopped: Any) -> None:
-        self._capture = None
-        if stopped is not None:
-            path = self._directory / f"rank_{self._profiler.rank}_step_{self._captured_step}_trace.json"
-            self._exporters = [exporter for exporter in self._exporters if exporter.is_alive()]
-            self._exporters.append(threading.Thread(target=self._export, args=(stopped, path), name="cep-trace"))
-            self._exporters[-1].start()
-
-    def _export(self, stopped: Any, path: Path) -> None:
-        if export(stopped, path) and self._on_trace is not None:
+    def _end_trace(self, capture: Capture, path: Path) -> None:
+        capture.traced = None  # its events take much memory
+        if self._on_trace is not None:
             try:
                 self._on_trace(path)
             except Exception as error:

@@ -12,9 +12,9 @@ import weakref
 from typing import Callable, Iterable, Optional, Sequence
 
 from .._handle import Handle
+from .._messages import warn
 from .._own_rows import OwnRows, OwnSpan
 from .._profiler import Profiler
-from ._capture import warn
 from ._groups import resolve_group
 from ._pytorch import ProcessGroup, Tensor, dist, distributed_is_initialized, torch
 from ._steps import step_listeners
@@ -118,9 +118,9 @@ class Gather(Handle):
     def _end(self) -> None:
         self.close()
 
-    def _on_step(self, step: int, recorded: bool) -> bool:
-        """Runs on the trainer's thread: counts steps, and wakes the background thread."""
-        if not recorded or self.failure is not None:
+    def _on_step(self, recorded: bool) -> bool:
+        """Runs on the trainer's thread: counts steps, and wakes the background thread. A rank that is off counts them too."""
+        if not self._profiler._sampling.records(self._profiler._step) or self.failure is not None:
             return True
         self._recorded_steps += 1
         # One step late, so that the rows of the step before have had the time of a step to be written.
@@ -129,7 +129,7 @@ class Gather(Handle):
                 self._rounds.put_nowait(True)
             except queue.Full:
                 self._give_up(f"{_BACKLOG} rounds wait for a rank that does not answer")
-        return True  # a rank that is off records no step, and counts them too
+        return True
 
     def _end_thread(self) -> None:
         """Ends the background thread after the rounds that wait already: the other ranks expect this one in them."""

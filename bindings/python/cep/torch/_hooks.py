@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Callable
 
-from ._capture import warn
+from .._messages import warn
 from ._pytorch import torch
 
 is_compiling: Callable[[], bool] = torch.compiler.is_dynamo_compiling

@@ -9,11 +9,11 @@ from typing import Any, Callable, Iterable, Optional, Union
 
 from .._argument_order import profiler_first
 from .._handle import Removable
+from .._messages import warn
 from .._profiler import Profiler
 from .._settings import note_training
-from .._streams import current_stream_source_on, exchange_device
+from .._streams import current_stream_source, exchange_device
 from ._backward import Backward, backward_of, graph_task, matmul_dtype
-from ._capture import warn
 from ._claims import claims_of
 from ._collectives import instrument_collectives
 from ._ddp import time_reductions
@@ -34,8 +34,9 @@ def follow_device_of(model: Module, profiler: Profiler) -> None:
     device = int(parameter.device.index)
     if profiler._device is None:
         profiler._device = device
-        if device != torch.cuda.current_device():
-            profiler._set_stream_source(current_stream_source_on(device))
+        source = None if device == torch.cuda.current_device() else current_stream_source(device)
+        if source is not None:
+            profiler._set_stream_source(source)
             profiler._set_device(exchange_device, device)
     elif device != profiler._device:
         warn(
@@ -78,16 +79,13 @@ class Instrumentation(Removable):
         super().__init__()
         self._peaks = PhasePeaks(profiler) if memory_phases else None
         self._profiler = profiler
-        self._recording = profiler._recording
         self._memory = memory
         self._forward: Optional[_Forward] = None
         self._optimizer = Phase(profiler.region(prefix + "optimizer", kind="compute"))
         self._backward = backward_of(profiler, prefix)
         if self._peaks is not None:
             self._backward.after = functools.partial(self._peaks.end, "backward")
-        self._turns: list[Callable[[bool], None]] = []  # of what has hooks
-        self.is_attached = False
-        """Whether the hooks are on."""
+        self._turns: list[Callable[[bool], bool]] = []  # of what has hooks during recorded steps
 
     def _start(self, model: Optional[_Forward], optimizers: list[Optimizer]) -> None:
         self._forward = model
@@ -95,83 +93,37 @@ class Instrumentation(Removable):
             self._turns.append(model.turn)
         claims = claims_of(self._profiler)
         abandon = self._backward.abandon if model is None else model.abandon
-        after = self._after_optimizer if self._memory or self._peaks is not None else None
+        after: Any = functools.partial(record_memory, self._profiler) if self._memory else None
+        if self._peaks is not None:
+            after = functools.partial(self._peaks.end, "optimizer", after)
         for optimizer in optimizers:
             if claims.claim_optimizer(optimizer):
                 self._removals.append(functools.partial(claims.release_optimizer, optimizer))
                 self._turns.append(OptimizerTimer(optimizer, self._profiler, self._optimizer, abandon, after).turn)
         self._removals.append(self._stop)
-        _switches_of(self._profiler).add(self)
+        for turn in self._turns:
+            step_listeners(self._profiler).add(turn)
+            turn(bool(self._profiler._recording))
         self._profiler._at_close.append(self.remove)
 
     def _stop(self) -> None:
-        _switches_of(self._profiler).remove(self)
         with contextlib.suppress(ValueError):  # close() has removed it already, to call it
             self._profiler._at_close.remove(self.remove)
         if self._forward is not None:
             self._forward.abandon()
+            self._forward.turn(None)
         self._backward.abandon()
         self._optimizer.abandon()
         self._backward.unwatch()
-        self.turn(False)
-        self.announcer()(None)
-
-    def turn(self, on: bool) -> None:
-        """Puts the hooks on, or takes them off."""
-        self.is_attached = on
         for turn in self._turns:
-            turn(on)
+            step_listeners(self._profiler).remove(turn)
+            turn(False)
+        self.announcer()(None)
 
     def announcer(self) -> Callable[[Optional[Callable[[], None]]], None]:
         """What has a function called before each call of the model, recorded or not; it may begin the next step. None: no
         more."""
         return self._forward.announce if self._forward is not None else lambda _: None
-
-    def _after_optimizer(self) -> None:
-        if self._peaks is not None:
-            self._peaks.end("optimizer")
-        if self._memory:
-            try:
-                record_memory(self._profiler)
-            except Exception as error:
-                self._memory = False
-                warn(f"no more memory counters: {type(error).__name__}: {error}")
-
-
-class _Switches:
-    """Puts the hooks of one profiler's instrumentations on for a recorded step, and takes them off for another."""
-
-    def __init__(self, profiler: Profiler) -> None:
-        self._recording = profiler._recording
-        self._listeners = step_listeners(profiler)
-        self._all: tuple[Instrumentation, ...] = ()
-
-    def add(self, one: Instrumentation) -> None:
-        self._all = (*self._all, one)
-        self._listeners.add(self.on_step)
-        self.on_step()
-
-    def remove(self, one: Instrumentation) -> None:
-        self._all = tuple(other for other in self._all if other is not one)
-        if not self._all:
-            self._listeners.remove(self.on_step)
-
-    def on_step(self, step: int = 0, recorded: bool = False) -> bool:
-        is_recording, are_to_go = bool(self._recording), False
-        for one in self._all:
-            if one.is_attached is not is_recording:
-                if not is_recording and (one._optimizer or one._forward):
-                    are_to_go = True  # a phase is open, of another thread
-                    continue
-                one.is_attached = is_recording
-                for turn in one._turns:
-                    turn(is_recording)
-        return are_to_go
-
-
-def _switches_of(profiler: Profiler) -> _Switches:
-    switches: _Switches = profiler.__dict__.get("_switches") or profiler.__dict__.setdefault("_switches", _Switches(profiler))
-    return switches
 
 
 class _Off(Instrumentation):

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Optional
 
 from .._launcher import own_rank
+from .._messages import warn
 from .._options import PathText
 from .._profiler import Profiler
-from ._capture import warn
 from ._pytorch import torch
 
 _POOLS = {
@@ -89,8 +89,13 @@ class PhasePeaks:
     def __init__(self, profiler: Profiler) -> None:
         self._profiler = profiler
 
-    def end(self, phase: str) -> None:
+    def end(self, phase: str, then: Optional[Callable[[], object]] = None) -> None:
         """At the end of a phase. The next one begins with what is allocated now: PyTorch's peaks are reset."""
+        self._end(phase)
+        if then is not None:
+            then()
+
+    def _end(self, phase: str) -> None:
         profiler = self._profiler
         if not profiler._recording or _read_stats is None or not torch.cuda.is_initialized():
             return

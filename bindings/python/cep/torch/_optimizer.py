@@ -14,7 +14,6 @@ from ._hook_calls import NotFinished, Phase
 from ._hooks import inert_hook, is_compiling, note_failure
 from ._pytorch import Optimizer, torch
 
-_RemovableHandle: Any = torch.utils.hooks.RemovableHandle
 _NESTED_FRAMES = 8  # the most frames between the hooks of an inner step() and those of the outer
 
 
@@ -128,7 +127,7 @@ class OptimizerTimer:
         profiler: Profiler,
         phase: Phase,
         before: Callable[[], None],
-        after: Optional[Callable[[], None]],
+        after: Optional[Callable[[], object]],
     ) -> None:
         self.recording = profiler._recording
         self.phase = phase
@@ -138,19 +137,27 @@ class OptimizerTimer:
         self._optimizer = optimizer
         self._hooks = _Begin(self), _End(self)
         self._handles: list[Any] = []
+        self._is_on = self._are_pytorchs = False
 
-    def turn(self, on: bool) -> None:
-        """Puts the hooks on, or takes them off."""
-        optimizer: Any = self._optimizer
+    def turn(self, on: bool) -> bool:
+        """Puts the hooks on, or takes them off where no step is open, of another thread. Whether they are to go."""
+        if not on and self.phase:
+            return True
+        if on is self._is_on:
+            return False
+        self._is_on = on
         if not on:
             for handle in self._handles:
                 handle.remove()
-        elif all(isinstance(handle, _RemovableHandle) for handle in self._handles) and self._handles:
+        elif self._are_pytorchs:
             for handle, hook in zip(self._handles, self._hooks):  # as it was, at a fraction of what PyTorch takes
                 handle.hooks_dict_ref()[handle.id] = hook
         else:
+            optimizer: Any = self._optimizer
             begin, end = self._hooks
             self._handles = [optimizer.register_step_pre_hook(begin), optimizer.register_step_post_hook(end)]
+            self._are_pytorchs = all(isinstance(handle, torch.utils.hooks.RemovableHandle) for handle in self._handles)
+        return False
 
     def with_timed_closure(self, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:
         """step()'s arguments, after the optimizer itself, with the closure wrapped, and whether there is one."""

@@ -8,30 +8,24 @@ from typing import Callable, Optional
 
 from .._profiler import Profiler
 
-Listener = Callable[[int, bool], Optional[bool]]
-"""Called with the step that begins, and whether the sampling records it (on a rank that is off: would record it). Returns
-whether it has to be called at the next step too, whatever step that is."""
+Listener = Callable[[bool], Optional[bool]]
+"""Called with whether the step that begins is recorded, on the thread that called step(). Returns whether it has to be called
+at the next step too, whatever step that is."""
 
 
 class StepListeners:
-    """Called by the step() of a profiler, at each step that is recorded and at the one after it; at other steps only if a
-    listener asks for that, so that they cost nothing.
-
-    Listeners are called on the thread that called step(). Thread-safe.
-    """
+    """Called by the step() of a profiler where recording begins or ends; at other steps only if a listener asks for that, so
+    that they cost nothing. Thread-safe."""
 
     def __init__(self, profiler: Profiler) -> None:
-        self._records = profiler._sampling.records
         self._profiler = profiler
         self._listeners: tuple[Listener, ...] = ()
         self._lock = threading.Lock()
 
     def __call__(self) -> None:
-        number = self._profiler._step
-        recorded = self._records(number)
-        wants_steps = False
+        is_recording, wants_steps = bool(self._profiler._recording), False
         for listener in self._listeners:
-            if listener(number, recorded):
+            if listener(is_recording):
                 wants_steps = True
         self._profiler._wants_steps = wants_steps
 
@@ -50,8 +44,4 @@ class StepListeners:
 
 
 def step_listeners(profiler: Profiler) -> StepListeners:
-    """The listeners of a profiler, made at the first call."""
-    listeners: StepListeners = profiler.__dict__.get("_step_listeners") or profiler.__dict__.setdefault(
-        "_step_listeners", StepListeners(profiler)
-    )
-    return listeners
+    return profiler._part(StepListeners)

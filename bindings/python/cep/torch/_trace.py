@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Optional, Union
 
@@ -13,7 +12,8 @@ from ..__main__ import command_path
 from .._errors import EOPTION, OptionError
 from .._handle import Handle
 from .._launcher import own_rank
-from ._capture import OPTIONS, Capture, export, warn
+from .._messages import warn
+from ._capture import OPTIONS, Capture
 
 _SUMMARY_TIMEOUT_S = 120.0
 _BY_DEFAULT = {"record_shapes": True, "profile_memory": True, "with_flops": True}  # FLOPs are counted from shapes
@@ -87,11 +87,6 @@ def trace_options(config: Any, defaults: Mapping[str, Any] = _DEFAULTS) -> Optio
     return TraceOptions(start, end, Path(directory), ranks, world_size, options, tensorboard)
 
 
-def rank_or_own(rank: Optional[int]) -> int:
-    """The given rank; without one, that of torch.distributed, else the launcher's, else 0."""
-    return own_rank() if rank is None else rank
-
-
 def run_kernels(directory: Path, *options: str) -> Optional[str]:
     """Runs ``cep kernels`` over a directory of traces. Returns what it prints; None, with a warning, if that fails."""
     command = command_path()
@@ -125,9 +120,7 @@ class TraceProfiler(Handle):
         self._ranks = ranks
         self._next_step = 0
         self._capture: Optional[Capture] = None
-        self._exporter: Optional[threading.Thread] = None
         self._is_over = options is None
-        self._traced: Any = None
 
     @property
     def enabled(self) -> bool:
@@ -148,9 +141,9 @@ class TraceProfiler(Handle):
         Raises:
             RuntimeError: No step was traced: the job ended before the window, or the profiler failed and said so.
         """
-        if self._traced is None:
+        if self._capture is None or self._capture.traced is None:
             raise RuntimeError("no step was traced, so there are no averages")
-        return self._traced.key_averages(*args, **options)
+        return self._capture.traced.key_averages(*args, **options)
 
     def start(self, first_step: int = 0) -> None:
         """Call it before the first step, whose number a resumed job passes."""
@@ -165,20 +158,18 @@ class TraceProfiler(Handle):
         if self._capture is None:
             self._start_capture()
             return
-        stopped = self._capture.step()
-        if not self._capture.running:
-            self._finish(stopped)
+        self._capture.step()
+        self._is_over = not self._capture.running
 
     def stop(self) -> None:
         """Ends tracing. A trace that is under way is written with the steps that it has so far. Waits for the trace and
         the summary."""
-        if self._capture is not None:
-            self._finish(self._capture.stop())
         self._is_over = True
-        if self._exporter is not None:
-            self._exporter.join()
-            self._exporter = None
-            self._summarize_if_missing()
+        if self._capture is not None:
+            self._capture.stop()
+            self._capture.join()
+            if self._capture.traced is not None:
+                self._summarize_if_missing()
 
     def __enter__(self) -> TraceProfiler:
         self.start()
@@ -195,27 +186,16 @@ class TraceProfiler(Handle):
             self._is_over = True
             return
         warmup = max(0, options.start_step - step)
-        self._capture = Capture(warmup, options.end_step - step - warmup, options.options)
-        if not self._capture.start():
-            self._capture = None
-            self._is_over = True
+        steps = options.end_step - step - warmup
+        capture = Capture(warmup, steps, options.options, options.path(self._rank), self._summarize_if_last)
+        self._is_over = not capture.start()
+        self._capture = None if self._is_over else capture
 
-    def _finish(self, stopped: Any) -> None:
-        self._capture = None
-        self._is_over = True
-        self._traced = stopped
-        if stopped is not None:
-            # A trace takes seconds to write. Not a daemon thread, so that the process waits for it at its exit.
-            self._exporter = threading.Thread(target=self._export, args=(stopped,), name="cep-trace")
-            self._exporter.start()
-
-    def _export(self, stopped: Any) -> None:
+    def _summarize_if_last(self) -> None:
+        """The last rank summarises all. If several are last at the same time, they write the same."""
         assert self._options is not None
-        directory = self._options.directory
-        if export(stopped, self._options.path(self._rank)):
-            # The last rank summarises all. If several are last at the same time, they write the same.
-            if all(self._options.path(rank).exists() for rank in self._ranks):
-                summarize_traces(directory)
+        if all(self._options.path(rank).exists() for rank in self._ranks):
+            summarize_traces(self._options.directory)
 
     def _summarize_if_missing(self) -> None:
         """Makes the summary if no rank has seen all traces, because a rank died or the directory is not shared."""
@@ -224,12 +204,6 @@ class TraceProfiler(Handle):
         if self._rank == self._ranks[0] and not (directory / "summary.md").exists():
             if any(directory.glob("rank_*trace.json")):
                 summarize_traces(directory)
-
-
-def traced_ranks(options: TraceOptions, rank: int, world_size: Optional[int]) -> tuple[int, ...]:
-    """The ranks whose traces the summary waits for."""
-    size = world_size or options.world_size or int(os.environ.get("WORLD_SIZE", rank + 1))
-    return options.ranks or tuple(range(size))
 
 
 def build_profiler(
@@ -279,8 +253,9 @@ def _build(
     config: Any, given_rank: Optional[int], world_size: Optional[int], defaults: Mapping[str, Any]
 ) -> TraceProfiler:
     options = trace_options(config, defaults)
-    rank = rank_or_own(given_rank)
+    rank = own_rank() if given_rank is None else given_rank
     if options is None or (options.ranks is not None and rank not in options.ranks):
         return TraceProfiler(None, rank, ())
     options = options._replace(options={**_BY_DEFAULT, **options.options})
-    return TraceProfiler(options, rank, traced_ranks(options, rank, world_size))
+    size = world_size or options.world_size or int(os.environ.get("WORLD_SIZE", rank + 1))
+    return TraceProfiler(options, rank, options.ranks or tuple(range(size)))

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from ._capture import warn
+from .._messages import warn
 from ._trace import TraceProfiler, run_kernels
 
 _LONGEST, _MOST_FLOPS = 30, 20
