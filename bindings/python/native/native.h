@@ -120,10 +120,13 @@ typedef struct region_object {
 } region_object;
 
 /// The module's types, each of a file here.
-#define EACH_TYPE(DO)                                                                                        \
-    DO(profiler)                                                                                             \
-    DO(region) DO(timed_function) DO(open_spans) DO(side_stream) DO(async_span) DO(indices) DO(bucket_timer) \
-        DO(bucket_function) DO(backward) DO(forward) DO(timed_forward)
+#define EACH_TYPE(DO)  \
+    DO(profiler)       \
+    DO(region)         \
+    DO(timed_function) \
+    DO(open_spans)     \
+    DO(side_stream)    \
+    DO(async_span) DO(indices) DO(bucket_timer) DO(bucket_function) DO(backward) DO(forward) DO(timed_forward)
 #define DECLARE_TYPE(name)            \
     extern PyTypeObject* name##_type; \
     extern PyType_Spec name##_spec;
