@@ -154,19 +154,14 @@ def _set_explicit(options: _ffi.Options, explicit: Mapping[str, Any]) -> None:
             setattr(options, name, _text(name, value))
 
 
-def directory_in(output_dir: PathText) -> Path:
-    """The directory of the rank files in a trainer's output directory."""
-    try:
-        return Path(output_dir) / DIRECTORY_NAME
-    except TypeError:
-        raise OptionError(EOPTION, f"output_dir: a path is needed, not {output_dir!r}") from None
-
-
 def one_directory(output_dir: Optional[PathText], directory: Optional[PathText]) -> Optional[PathText]:
     """The directory of the rank files, of the two ways to say it."""
     if output_dir is None:
         return directory
-    inside = directory_in(output_dir)
+    try:
+        inside = Path(output_dir) / DIRECTORY_NAME
+    except TypeError:
+        raise OptionError(EOPTION, f"output_dir: a path is needed, not {output_dir!r}") from None
     if directory is not None and Path(os.fsdecode(directory)).absolute() != inside.absolute():
         raise OptionError(
             EOPTION, f"directory: {os.fspath(directory)!r} and output_dir, whose rank files are in {str(inside)!r}: set one"

@@ -124,13 +124,12 @@ class CudaEventProfiler:
         ranks = config.get("ranks")
         self.ranks = None if ranks is None else frozenset(int(listed) for listed in ranks)
         self.path = Path(directory) / f"cuda_events_rank_{rank}.jsonl"
-        backend = config.get("backend", "auto")
-        self.enable = bool(enable) and self._is_listed() and self._has_clock(backend)
+        backend, layout = config.get("backend", "auto"), config.get("layout") or "spans"
+        if layout not in _LAYOUTS:
+            raise OptionError(EOPTION, f"layout: {layout!r} is not one of 'spans' and 'flat'")
+        self.enable = bool(enable) and (self.ranks is None or rank in self.ranks) and self._has_clock(backend)
         self._begin_lock = threading.Lock()
-        self._profiler = self._open(backend, self._layout(config.get("layout") or "spans"))
-
-    def _is_listed(self) -> bool:
-        return self.ranks is None or self.rank in self.ranks
+        self._profiler = self._open(backend, layout)
 
     @staticmethod
     def _has_clock(backend: str) -> bool:
@@ -138,12 +137,6 @@ class CudaEventProfiler:
             return True
         warnings.warn("cep: CUDA is not available; the CUDA event profiler is off", RuntimeWarning, stacklevel=3)
         return False
-
-    @staticmethod
-    def _layout(layout: str) -> str:
-        if layout not in _LAYOUTS:
-            raise OptionError(EOPTION, f"layout: {layout!r} is not one of 'spans' and 'flat'")
-        return layout
 
     def _open(self, backend: str, layout: str) -> Profiler:
         # The rows of this class do not hold world_size, so any value above the rank will do.

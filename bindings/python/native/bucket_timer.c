@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BucketTimer: times DistributedDataParallel's all-reduces, in the place of the operator that makes them: see
-// cep/torch/_ddp_reductions.py.
+// cep/torch/_ddp.py.
 #include "native.h"
 
 /// What the package gives a BucketTimer, in this order.

@@ -50,8 +50,8 @@ typedef struct {
 /// What cep.torch gives the module once.
 typedef struct {
     PyObject* note_failure;  ///< counts an exception in a hook
-    PyObject* not_finished;  ///< exceptions' types: cep.torch._phases.NotFinished
-    PyObject* unmeasured;    ///< cep.torch._comm_span.Unmeasured
+    PyObject* not_finished;  ///< exceptions' types: cep.torch._hook_calls.NotFinished
+    PyObject* unmeasured;    ///< cep.torch._waits.Unmeasured
     PyObject* keep_tensors;  ///< keeps the tensors of a Work while a stream waits for it
     PyObject* tensor;        ///< torch.Tensor
     PyObject* tensors_in;    ///< lists the tensors of a model's output

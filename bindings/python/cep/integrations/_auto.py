@@ -86,6 +86,10 @@ class AutoTraining:
         self._begin_closure = self.guarded(self._begin_in_closure)
         self.end_of_data = self.guarded(self._end_of_data)
 
+    def __reduce__(self) -> Any:
+        """A copy of an optimizer with all that it has is told to the same."""
+        return install, ()
+
     def _forget_step(self) -> None:
         self._stepped: set[int] = set()  # the optimizers that have stepped in this step
         self._updates = 0  # by optimizers in this step

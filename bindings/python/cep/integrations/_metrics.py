@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import queue
 import threading
-import time
 import warnings
 from typing import Any, Callable, Mapping, Optional, Union
 
@@ -133,8 +133,7 @@ class MetricsLogger:
         self._sink = sink_of(logger, prefix)
         self._requests: queue.Queue[Any] = queue.Queue(_QUEUE_LENGTH)
         self._dropped = self._failed = 0
-        self._closed = self._is_stop_requested = False
-        self._stop_lock = threading.Lock()
+        self._closed = False
         self._thread: Optional[threading.Thread] = None
         if profiler.enabled and profiler.path is not None:
             lines = AddedLines(profiler.path)
@@ -181,24 +180,10 @@ class MetricsLogger:
         self._closed = True
         if self._thread is None:
             return True
-        deadline_s = time.monotonic() + timeout
-        if not self._request_stop(deadline_s):
-            return False
-        self._thread.join(max(0.0, deadline_s - time.monotonic()))
+        with contextlib.suppress(queue.Full):  # then it ends by itself, once it has emptied the queue
+            self._requests.put_nowait(_STOP)
+        self._thread.join(max(0.0, timeout))
         return not self._thread.is_alive()
-
-    def _request_stop(self, deadline_s: float) -> bool:
-        if not self._stop_lock.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
-            return False
-        try:
-            if not self._is_stop_requested:
-                self._requests.put(_STOP, timeout=max(0.0, deadline_s - time.monotonic()))
-                self._is_stop_requested = True
-        except queue.Full:
-            return False
-        finally:
-            self._stop_lock.release()
-        return True
 
     def _run(self, lines: AddedLines) -> None:
         during_close = False

@@ -65,6 +65,13 @@ OPERATIONS = (
 )
 
 
+def _tensors_of(value: Any) -> list[Tensor]:
+    """The tensors of an argument: one, or those of a list of tensors or of messages."""
+    members = value if isinstance(value, (list, tuple)) else [value]
+    tensors = (getattr(member, "tensor", member) for member in members)
+    return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
+
+
 class Function:
     """A function of torch.distributed as the installed version has it, and how to read its arguments."""
 
@@ -88,19 +95,11 @@ class Function:
 
     def tensors(self, given: Keywords) -> list[Tensor]:
         """The tensors whose size is measured."""
-        sized = given.get(self.operation.sized_by)
-        if isinstance(sized, torch.Tensor):
-            return [sized]
-        if not isinstance(sized, (list, tuple)):
-            return []
-        tensors = (getattr(member, "tensor", member) for member in sized)
-        return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
+        return _tensors_of(given.get(self.operation.sized_by))
 
     def all_tensors(self, given: Keywords) -> list[Tensor]:
         """The tensors that a call reads or writes."""
-        members = [member for value in given.values() for member in (value if isinstance(value, (list, tuple)) else [value])]
-        tensors = (getattr(member, "tensor", member) for member in members)
-        return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
+        return [tensor for value in given.values() for tensor in _tensors_of(value)]
 
     def bytes(self, tensors: list[Tensor], group_size: int) -> Optional[int]:
         """The bytes of the message; None if there are none."""
