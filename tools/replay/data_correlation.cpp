@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -21,7 +22,7 @@ struct RelativeWork {
     [[nodiscard]] double ratio() const { return usual_ms > 0 ? own_ms / usual_ms : 0; }
 };
 
-/// Work of the two largest phases at one place of a step of a rank.
+/// Work of the two largest phases at one place of a step of a rank: the logarithms of what they are relative to usual.
 struct PairedWork {
     std::uint32_t rank;
     std::uint32_t step;
@@ -40,15 +41,11 @@ class Correlation {
         collect();
         constexpr std::size_t fewest = 30;
         if (pairs_.size() < fewest) return 0;
-        std::vector<double> first;
-        std::vector<double> second;
-        for (const PairedWork& pair : pairs_) {
-            first.push_back(std::log(pair.first));
-            second.push_back(std::log(pair.second));
-        }
-        remove_means(first);
-        remove_means(second);
-        return squared(first, second);
+        const auto role = [this](const PairedWork& pair) { return model_.roles.of_rank[pair.rank]; };
+        remove_means([](const PairedWork& pair) { return std::pair(pair.rank, 0U); });
+        remove_means([&](const PairedWork& pair) { return std::pair(role(pair), pair.step); });
+        remove_means([&](const PairedWork& pair) { return std::pair(role(pair), pair.seq); });
+        return squared();
     }
 
   private:
@@ -92,39 +89,35 @@ class Correlation {
         }
         for (const auto& [at, work] : works)
             if (work.first.ratio() > 0 && work.second.ratio() > 0)
-                pairs_.push_back({at.first, graph.step, at.second, work.first.ratio(), work.second.ratio()});
+                pairs_.push_back(
+                    {at.first, graph.step, at.second, std::log(work.first.ratio()), std::log(work.second.ratio())});
     }
 
     template <typename KeyOf>
-    void remove_mean(std::vector<double>& values, KeyOf key_of) const {
-        std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<double, double>> means;
-        for (std::size_t i = 0; i < values.size(); ++i) {
-            auto& [sum, count] = means[key_of(pairs_[i])];
-            sum += values[i];
+    void remove_means(KeyOf key_of) {
+        std::map<std::pair<std::uint32_t, std::uint32_t>, std::array<double, 3>> sums;  // of both, and how many
+        for (const PairedWork& pair : pairs_) {
+            auto& [first, second, count] = sums[key_of(pair)];
+            first += pair.first;
+            second += pair.second;
             ++count;
         }
-        for (std::size_t i = 0; i < values.size(); ++i) {
-            const auto& [sum, count] = means[key_of(pairs_[i])];
-            values[i] -= sum / count;
+        for (PairedWork& pair : pairs_) {
+            const auto& [first, second, count] = sums[key_of(pair)];
+            pair.first -= first / count;
+            pair.second -= second / count;
         }
-    }
-
-    void remove_means(std::vector<double>& values) const {
-        const auto role = [this](const PairedWork& pair) { return model_.roles.of_rank[pair.rank]; };
-        remove_mean(values, [](const PairedWork& pair) { return std::pair(pair.rank, 0U); });
-        remove_mean(values, [&](const PairedWork& pair) { return std::pair(role(pair), pair.step); });
-        remove_mean(values, [&](const PairedWork& pair) { return std::pair(role(pair), pair.seq); });
     }
 
     // 0 for a negative correlation.
-    [[nodiscard]] static double squared(const std::vector<double>& a, const std::vector<double>& b) {
+    [[nodiscard]] double squared() const {
         double aa = 0;
         double bb = 0;
         double ab = 0;
-        for (std::size_t i = 0; i < a.size(); ++i) {
-            aa += a[i] * a[i];
-            bb += b[i] * b[i];
-            ab += a[i] * b[i];
+        for (const PairedWork& pair : pairs_) {
+            aa += pair.first * pair.first;
+            bb += pair.second * pair.second;
+            ab += pair.first * pair.second;
         }
         return ab > 0 && aa > 0 && bb > 0 ? ab * ab / (aa * bb) : 0;
     }

@@ -83,28 +83,23 @@ void leave_out(std::span<const std::int64_t> steps, const JobRows& rows, std::ve
     for (StepGraph& graph : graphs) graph.weight *= is_left_out(graph) ? 0 : all / kept;
 }
 
-/// The share of the rows that the recorded ranks should have that is in the graphs.
-double find_row_coverage(const std::vector<StepGraph>& graphs, const Job& job) {
+/// The shares of the rows that the recorded ranks should have, and of the communication whose other ends are known.
+void find_coverage(const std::vector<StepGraph>& graphs, const Job& job, Replay& facts) {
     double recorded = 0;
     double lost = 0;
+    double comm = 0;
+    double matched = 0;
     for (const StepGraph& graph : graphs) {
         recorded += graph.recorded_pieces;
         lost += graph.lost_pieces;
+        comm += graph.comm_pieces;
+        matched += graph.matched_comm;
     }
     // Where most instances of a piece are lost, nothing in the graphs stands for it.
     const auto dropped = static_cast<double>(job.loss.dropped() + job.loss.abandoned);
     const double kept = job.loss.recorded > 0 ? 1 - dropped / static_cast<double>(job.loss.recorded) : 1;
-    return std::min(kept, recorded / std::max(1.0, recorded + lost));
-}
-
-double find_matched(const std::vector<StepGraph>& graphs) {
-    double matched = 0;
-    double all = 0;
-    for (const StepGraph& graph : graphs) {
-        matched += graph.matched_comm;
-        all += graph.comm_pieces;
-    }
-    return matched / std::max(1.0, all);
+    facts.row_coverage = std::min(kept, recorded / std::max(1.0, recorded + lost));
+    facts.matched = matched / std::max(1.0, comm);
 }
 
 const Scenario as_it_was = {[](const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}};
@@ -174,9 +169,8 @@ JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::i
     facts_.is_possible = true;
     const auto seen = static_cast<double>(job.coverage.ranks_seen);
     const double share_seen = std::min(1.0, seen / static_cast<double>(job.coverage.ranks_expected.value_or(1)));
-    facts_.row_coverage = find_row_coverage(graphs_, job);
+    find_coverage(graphs_, job, facts_);
     facts_.coverage = facts_.row_coverage * share_seen;
-    facts_.matched = find_matched(graphs_);
     typical_.emplace(graphs_, *model_);
     replayer_.emplace(graphs_, model_->keys, rows_.ranks().size(), threads);
     choose_delays(graphs_, *model_, *replayer_, facts_);

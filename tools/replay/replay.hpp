@@ -6,6 +6,7 @@
 // are those of "Understanding Stragglers in Large Model Training Using What-if Analysis" (2025).
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -36,11 +37,10 @@ struct Replay {
     static constexpr double least_cost = 0.01;    // of a step: what costs less is a note
 
     /// Whether the steps could be replayed, and took as long as was observed.
-    [[nodiscard]] bool holds() const { return is_usable() && error <= most_error && error >= -most_error; }
+    [[nodiscard]] bool holds() const { return is_usable() && std::abs(error) <= most_error; }
     /// Whether they took about as long.
     [[nodiscard]] bool is_usable() const {
-        return is_possible && error <= most_error_at_all && error >= -most_error_at_all &&
-               row_coverage >= least_coverage && is_matched();
+        return is_possible && std::abs(error) <= most_error_at_all && row_coverage >= least_coverage && is_matched();
     }
 
     /// Where rows of transfers were lost, their other ends are missing as often.

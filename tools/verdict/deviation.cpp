@@ -75,7 +75,6 @@ void Deviation::find_fast(double floor_ms) {
 
 // What a host adds says nothing of how much the time of devices varies.
 void Deviation::leave_out_late_hosts(const LocalPhase& phase) {
-    if (phase.is_launch_bound.empty()) return;
     const std::size_t steps = usual_.size();
     for (std::size_t peer = 0; peer < group_.ranks.size(); ++peer)
         for (std::size_t step = 0; step < steps; ++step)

@@ -302,10 +302,6 @@ class Finder {
         return waits_ms;
     }
 
-    static double mean_of(const std::vector<double>& values) {
-        return sum_ms(values) / static_cast<double>(std::max<std::size_t>(1, values.size()));
-    }
-
     // The job loses at most what these exceed the others by, and what each of the others waits.
     void bound_cost(Straggler& one, const std::vector<std::size_t>& others) const {
         const std::vector<double> others_ms = quantiles_over_ranks(table_.wait_ms, others, 0.5);

@@ -373,22 +373,6 @@ const Finding* Verdict::first_of(FindingKind kind) const {
     return found == findings.end() ? nullptr : &*found;
 }
 
-Findings Verdict::stragglers() const {
-    return findings_that([](const Finding& one) { return one.kind == FindingKind::straggler && one.is_costly; });
-}
-
-Findings Verdict::harmless() const {
-    return findings_that([](const Finding& one) { return one.kind == FindingKind::straggler && !one.is_costly; });
-}
-
-Findings Verdict::groups() const {
-    return findings_that([](const Finding& one) { return one.kind == FindingKind::group && one.is_costly; });
-}
-
-Findings Verdict::causes() const {
-    return findings_that(is_cause);
-}
-
 void Verdict::abstain(std::string why, std::string how_to_answer) {
     abstained = true;
     reason = std::move(why);

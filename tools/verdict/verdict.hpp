@@ -78,12 +78,12 @@ struct Verdict {
         return stage != nullptr && stage->slow_ms ? stage : nullptr;
     }
     /// Slow ranks that cost something, and those that do not: nobody waits for them, or for too short a time.
-    [[nodiscard]] Findings stragglers() const;
-    [[nodiscard]] Findings harmless() const;
+    [[nodiscard]] Findings stragglers() const { return findings_of(FindingKind::straggler, true); }
+    [[nodiscard]] Findings harmless() const { return findings_of(FindingKind::straggler, false); }
     /// Groups that cost something.
-    [[nodiscard]] Findings groups() const;
+    [[nodiscard]] Findings groups() const { return findings_of(FindingKind::group, true); }
     /// What else makes steps longer, and all slow ranks together.
-    [[nodiscard]] Findings causes() const;
+    [[nodiscard]] Findings causes() const { return findings_that(is_cause); }
     /// What a mean step saves, by a share of the replayed steps. These may be slower than the others, or have time
     /// between them.
     [[nodiscard]] double saved_ms(double share) const;
@@ -97,6 +97,9 @@ struct Verdict {
         for (const Finding& one : findings)
             if (use(one)) found.push_back(&one);
         return found;
+    }
+    [[nodiscard]] Findings findings_of(FindingKind kind, bool are_costly) const {
+        return findings_that([=](const Finding& one) { return one.kind == kind && one.is_costly == are_costly; });
     }
 };
 
