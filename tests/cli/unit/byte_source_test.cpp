@@ -9,13 +9,14 @@
 
 #include "base/failure.hpp"
 #include "base/output.hpp"
+#include "own_path.hpp"
 
 namespace cep::tool {
 namespace {
 
 class ByteSources : public testing::TestWithParam<const char*> {
   protected:
-    std::string path() const { return testing::TempDir() + "cep-byte-source" + GetParam(); }
+    std::string path() const { return own_path("cep-byte-source") + GetParam(); }
     void TearDown() override { std::remove(path().c_str()); }
 };
 
@@ -103,7 +104,7 @@ TEST(OpenSource, NamesAFileThatIsNotThere) {
 }
 
 TEST(OutputFile, IsNotThereUntilItIsClosed) {
-    const std::string path = testing::TempDir() + "cep-unclosed-output";
+    const std::string path = own_path("cep-unclosed-output");
     {
         Output output(path);
         output.write("text");

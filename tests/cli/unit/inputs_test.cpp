@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/failure.hpp"
+#include "own_path.hpp"
 
 namespace cep::tool {
 namespace {
@@ -21,7 +22,7 @@ TEST(RankOfFileName, IsTheNumberOfARankFile) {
 }
 
 TEST(FindInputs, OrdersFilesOfADirectoryByRank) {
-    const std::string directory = testing::TempDir() + "cep-inputs";
+    const std::string directory = own_path("cep-inputs");
     std::filesystem::create_directory(directory);
     for (const int rank : {10, 2, 0, 1})
         std::ofstream(directory + "/cuda_events_rank_" + std::to_string(rank) + ".jsonl") << "{}";
@@ -34,7 +35,7 @@ TEST(FindInputs, OrdersFilesOfADirectoryByRank) {
 }
 
 TEST(FindInputs, OrdersFilesByFolderThenByRankThenByName) {
-    const std::filesystem::path top = testing::TempDir() + "cep-inputs-folders";
+    const std::filesystem::path top = own_path("cep-inputs-folders");
     std::vector<std::string> arguments;
     const std::vector<std::string> in_order = {"a/cuda_events_rank_2.jsonl",
                                                "a/cuda_events_rank_2.jsonl.gz",

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "own_path.hpp"
 #include "rows.hpp"
 
 namespace cep::tool {
@@ -61,7 +62,7 @@ class ReadAll : public testing::TestWithParam<unsigned> {
             });
     }
 
-    std::string folder_ = testing::TempDir() + "cep-read-all-" + std::to_string(GetParam());
+    std::string folder_ = own_path("cep-read-all-") + std::to_string(GetParam());
     InputSet set_;
     std::vector<std::vector<std::int64_t>> taken_;
 };
