@@ -259,7 +259,7 @@ class AutoTraining:
         """The loader that was waited for last before a training forward has the training's data."""
         if self._last_loader is not None:
             self._training_loaders.add(self._last_loader)
-        self._last_loader = None
+            self._last_loader = None
 
     def wants(self, iterator: Any) -> bool:
         """Call it before a wait for a DataLoader: whether `load` is to time it."""
@@ -336,7 +336,8 @@ class AutoTraining:
             return
         try:
             watch.was_called = True
-            self._learn_loader()
+            if self._last_loader is not None:
+                self._learn_loader()
             if self._stepped and not self.has_fetched and self._needed <= self._stepped:
                 self._end_step()
             if not steps.is_under_way:
