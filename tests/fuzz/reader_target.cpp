@@ -26,7 +26,7 @@ constexpr std::size_t line_limit_bytes = 4096;
 /// Writes down all that it gets.
 class Notes : public RowSink {
   public:
-    void take(const Row& row, std::uint64_t line) override {
+    void take(const Row& row, RunOfRow run, std::uint64_t line) override {
         notes_ += std::to_string(line) + ' ' + row_type_names[static_cast<std::size_t>(row.type)].data() + ' ';
         notes_.append(row.text).append(row.name).append(row.odd_key).append(row.group);
         for (const auto& number :
@@ -34,7 +34,8 @@ class Notes : public RowSink {
             notes_ += number ? std::to_string(*number) + ',' : "-,";
         for (const double number : {row.duration_ms, row.elapsed_ms, row.value, row.lag_ms.value_or(-1)})
             notes_ += std::to_string(std::bit_cast<std::uint64_t>(number)) + ',';
-        notes_ += std::to_string(static_cast<int>(row.kind)) + std::to_string(static_cast<int>(row.clock)) + '\n';
+        notes_ += std::to_string(static_cast<int>(row.kind)) + std::to_string(static_cast<int>(row.clock)) + ',' +
+                  std::to_string(run.index) + '\n';
     }
     std::string finish(const FileReport& report) {
         notes_ += report.unreadable + ' ' + std::to_string(report.rows) + ' ' + std::to_string(report.lines) + ' ' +
@@ -52,7 +53,9 @@ std::string read_as(const InputFile& file, std::size_t block_bytes) {
     Notes notes;
     Progress progress(0);
     ReadingThread thread;
-    return notes.finish(read_file(file, notes, thread, progress, {block_bytes, line_limit_bytes}, false));
+    RunTracker runs;
+    return notes.finish(
+        read_file({file, notes, runs, nullptr}, thread, progress, {block_bytes, line_limit_bytes}, false));
 }
 
 /// Line by line, each with the parser.
@@ -66,7 +69,8 @@ std::string read_by_line(const InputFile& file) {
     }
     Notes notes;
     RowReader reader;
-    LineValidator validator(file.path, notes, reader);
+    RunTracker runs;
+    LineValidator validator(file.path, notes, reader, runs, nullptr);
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t newline = text.find('\n', at);
         const bool complete = newline != std::string::npos;

@@ -93,35 +93,33 @@ FileCheck::RankState& FileCheck::state_of(std::int64_t rank) {
     return *last_state_;
 }
 
-void FileCheck::take(const Row& row, std::uint64_t line) {
+void FileCheck::take(const Row& row, RunOfRow assigned, std::uint64_t line) {
     if (!row.odd_key.empty() && odd_rows_++ == 0) {
         odd_line_ = line;
         odd_key_ = row.odd_key;
     }
     if (!row.rank || row.type == RowType::unknown) return;
-    const RunTracker::Assignment assigned = tracker_.observe(row);
     RankState& state = state_of(*row.rank);
     ++state.rows;
     if (row.type == RowType::run) take_run(row, assigned, state, line);
     if (row.stride != nullptr) take_stride_change(*row.stride);
-    if (row.type == RowType::stats) take_stats(row, assigned.run, state, line);
-    if (row.type == RowType::span) take_span(row, assigned.run, state, line);
-    if (row.type == RowType::span || row.type == RowType::open)
-        open_spans_.take(row, tracker_.attempt_of(*row.rank, assigned.run), line);
+    if (row.type == RowType::stats) take_stats(row, assigned, state, line);
+    if (row.type == RowType::span) take_span(row, assigned.index, state, line);
+    if (row.type == RowType::span || row.type == RowType::open) open_spans_.take(row, assigned.attempt(), line);
 }
 
-void FileCheck::take_run(const Row& row, const RunTracker::Assignment& assigned, RankState& state, std::uint64_t line) {
+void FileCheck::take_run(const Row& row, RunOfRow assigned, RankState& state, std::uint64_t line) {
     coverage_.saw_run(*row.run);
     schema_ = std::max(schema_, row.run->schema);
     clock_error_ns_ = std::max(clock_error_ns_, row.run->clock_error_ns.value_or(0));
     if (row.run->record_every_n_steps) strides_.insert(*row.run->record_every_n_steps);
-    if (assigned.ignored) return;
-    RunState& run = state.run(assigned.run);
+    if (assigned.is_ignored) return;
+    RunState& run = state.run(assigned.index);
     if (!run.has_run_row) run.pid = row.run->pid;
     run.has_run_row = true;
-    if (assigned.returning || run.pid != row.run->pid) state.order_errors().interleaved.add(line);
-    if (assigned.run == state.current_run) return;
-    state.current_run = assigned.run;
+    if (assigned.is_returning || run.pid != row.run->pid) state.order_errors().interleaved.add(line);
+    if (assigned.index == state.current_run) return;
+    state.current_run = assigned.index;
     ++state.run_changes;
 }
 
@@ -133,10 +131,10 @@ void FileCheck::take_stride_change(const StrideChange& change) {
 }
 
 // Counts of an attempt only grow, and an attempt that has ended writes no more.
-void FileCheck::take_stats(const Row& row, int run, RankState& state, std::uint64_t line) const {
+void FileCheck::take_stats(const Row& row, RunOfRow assigned, RankState& state, std::uint64_t line) {
     const bool of_other_attempt =
-        run != RunTracker::no_run && row.stats->attempt && *row.stats->attempt != tracker_.attempt_of(*row.rank, run);
-    std::unique_ptr<StatsRow>& last = state.run(run).stats;
+        assigned.start != nullptr && row.stats->attempt && *row.stats->attempt != assigned.attempt();
+    std::unique_ptr<StatsRow>& last = state.run(assigned.index).stats;
     const bool shrinks = last && row.stats->recorded < last->recorded;
     if (of_other_attempt || shrinks) state.order_errors().interleaved.add(line);
     if (!last || !(of_other_attempt || shrinks)) last = std::make_unique<StatsRow>(*row.stats);
@@ -178,7 +176,7 @@ void FileCheck::take_step(const Row& row, RunState& run) {
 /// within an attempt there is one clock.
 bool FileCheck::check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line) {
     const bool starts_earlier =
-        now.run != RunTracker::no_run && now.start_ns && last.start_ns && *now.start_ns < *last.start_ns;
+        now.run != RunOfRow::none && now.start_ns && last.start_ns && *now.start_ns < *last.start_ns;
     if (now.step < last.step && !starts_earlier) state.order_errors().steps_back.add(line, last.step, now.step);
     if (!starts_earlier) return true;
     const bool is_later_step = now.run == last.run && now.step > last.step;

@@ -3,6 +3,7 @@
 // File check: what `cep check` finds in one file.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -129,7 +130,8 @@ class FileCheck : public RowSink {
     static constexpr std::size_t max_attempts = 10'000;  // that are listed
 
     explicit FileCheck(const InputFile& file) : name_rank_(file.name_rank) {}
-    void take(const Row& row, std::uint64_t line) override;
+    void take(const Row& row, RunOfRow run, std::uint64_t line) override;
+    void end(const RunTracker& runs) override { runs_ = &runs; }
 
   private:
     friend class JobCheck;
@@ -168,26 +170,29 @@ class FileCheck : public RowSink {
         std::int64_t seq = -1;     // -1: not given
         std::int64_t stream = -1;  // -1: not given
         std::optional<std::int64_t> start_ns;
-        int run = RunTracker::no_run;
+        int run = RunOfRow::none;
         std::uint32_t run_changes = 0;  // of the rank, when the span was written
     };
     struct RankState {
         std::vector<RunState> runs;  // by index of the run in the file, and 1: [0] has the rows before any run row
         std::unique_ptr<OrderErrors> errors;
         std::map<std::string, LastSpan, std::less<>> last_spans;  // by phase
-        int current_run = RunTracker::no_run;
+        int current_run = RunOfRow::none;
         std::uint32_t run_changes = 0;
         std::uint64_t rows = 0;
         bool has_full_spans = false;  // as the library writes them, not as other profilers do
 
         RunState& run(int index);
+        [[nodiscard]] bool has_run_rows() const {
+            return std::any_of(runs.begin(), runs.end(), [](const RunState& run) { return run.has_run_row; });
+        }
         OrderErrors& order_errors();
     };
 
     RankState& state_of(std::int64_t rank);
-    void take_run(const Row& row, const RunTracker::Assignment& assigned, RankState& state, std::uint64_t line);
+    void take_run(const Row& row, RunOfRow assigned, RankState& state, std::uint64_t line);
     void take_stride_change(const StrideChange& change);
-    void take_stats(const Row& row, int run, RankState& state, std::uint64_t line) const;
+    static void take_stats(const Row& row, RunOfRow assigned, RankState& state, std::uint64_t line);
     void take_span(const Row& row, int run, RankState& state, std::uint64_t line);
     static void take_step(const Row& row, RunState& run);
     static bool check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line);
@@ -202,6 +207,13 @@ class FileCheck : public RowSink {
     using Attempts = std::map<std::pair<std::string_view, std::int64_t>, Attempt>;  // by run_id and attempt
     using RankOfFile = std::pair<std::int64_t, const RankState*>;
 
+    /// Calls `use(start, recorded)` for each run row's start, in the order of the file.
+    template <typename Use>
+    void for_each_start(const RankOfFile& of, Use use) const {
+        const std::vector<RunStart>& starts = runs_->runs(of.first);
+        for (std::size_t i = 1; i < of.second->runs.size(); ++i)
+            if (of.second->runs[i].has_run_row) use(starts[i - 1], of.second->runs[i]);
+    }
     FileVerdict finish(FileReport report);
     void find_damage(const FileReport& report);
     void find_odd_rows(const FileReport& report);
@@ -217,7 +229,7 @@ class FileCheck : public RowSink {
     void find_open_spans();
 
     std::optional<std::int64_t> name_rank_;
-    RunTracker tracker_;
+    const RunTracker* runs_ = nullptr;  // at the end
     OpenSpans open_spans_;
     RepeatedRows repeated_rows_;
     std::unordered_map<std::int64_t, RankState> ranks_;

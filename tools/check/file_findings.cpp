@@ -103,7 +103,7 @@ void FileCheck::find_order() {
         std::string message =
             fmt::format("steps go back from {} to {}", format_integer(steps_back.from), format_integer(steps_back.to));
         if (steps_back.count > 1) message += fmt::format(", and {} more", format_plural(steps_back.count - 1, "time"));
-        message += state->current_run == RunTracker::no_run ? ": a restart without a run row?" : " within an attempt";
+        message += state->current_run == RunOfRow::none ? ": a restart without a run row?" : " within an attempt";
         findings_.note("steps_back", std::move(message), steps_back.line);
     }
 }
@@ -114,7 +114,7 @@ void FileCheck::find_runs() {
     if (clock_error_ns_ > noteworthy_clock_error_ns)
         findings_.note("clock_error", fmt::format("start times are only good to {}",
                                                   describe_ns(static_cast<double>(clock_error_ns_))));
-    if (tracker_.has_too_many_runs())
+    if (runs_->has_too_many_runs())
         findings_.note("too_many_runs", fmt::format("more than {} runs: rows of the others count for the runs before",
                                                     format_count(RunTracker::max_runs)));
 }
@@ -122,7 +122,7 @@ void FileCheck::find_runs() {
 void FileCheck::find_missing_run_rows() {
     std::vector<std::int64_t> ranks;
     for (const auto& [rank, state] : in_order_)
-        if (state->has_full_spans && tracker_.runs(rank).empty()) ranks.push_back(rank);
+        if (state->has_full_spans && !state->has_run_rows()) ranks.push_back(rank);
     if (ranks.empty()) return;
     findings_.note("no_run_row", fmt::format("no run row of {}: host, attempt and world size are not known",
                                              format_numbers("rank", ranks)));
@@ -135,14 +135,11 @@ void FileCheck::Attempt::add(const RunOrder& rank_order, const StepSet& rank_ste
 
 // Ranks of a merged file start an attempt at slightly different times: they are one attempt.
 FileCheck::Attempts FileCheck::join_ranks() const {
-    static const StepSet none;
     Attempts attempts;
-    for (const auto& [rank, state] : in_order_) {
-        const std::vector<RunStart>& runs = tracker_.runs(rank);
-        for (std::size_t i = 0; i < runs.size(); ++i)
-            attempts[{runs[i].run_id, runs[i].attempt}].add(
-                order_of(runs[i]), i + 1 < state->runs.size() ? state->runs[i + 1].steps : none);
-    }
+    for (const RankOfFile& of : in_order_)
+        for_each_start(of, [&](const RunStart& start, const RunState& recorded) {
+            attempts[{start.run_id, start.attempt}].add(order_of(start), recorded.steps);
+        });
     // Where each attempt number is there once, it says more than clocks: the host of a later attempt may be behind.
     std::set<std::int64_t> numbers;
     for (const auto& [run, attempt] : attempts) numbers.insert(run.second);
@@ -151,7 +148,7 @@ FileCheck::Attempts FileCheck::join_ranks() const {
     // Rows before any run row count where their rank has a run row, or none has.
     const bool any_runs = !attempts.empty();
     for (const auto& [rank, state] : in_order_)
-        if (!state->runs.empty() && !state->runs[0].steps.empty() && !(any_runs && tracker_.runs(rank).empty()))
+        if (!state->runs.empty() && !state->runs[0].steps.empty() && !(any_runs && !state->has_run_rows()))
             attempts[{"", 1}].add({INT64_MIN, INT64_MIN}, state->runs[0].steps);
     return attempts;
 }

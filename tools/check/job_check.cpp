@@ -24,24 +24,26 @@ void JobCheck::add(FileCheck&& file, FileReport report) {
     for (const auto& [rank, state] : file.ranks_) file.in_order_.emplace_back(rank, &state);
     std::sort(file.in_order_.begin(), file.in_order_.end());
     coverage_.merge(file.coverage_);
-    for (const auto& [rank, state] : file.in_order_) add_rank(rank, file, *state);
+    for (const FileCheck::RankOfFile& of : file.in_order_) add_rank(of, file);
     files_.push_back(file.finish(std::move(report)));
 }
 
-void JobCheck::add_rank(std::int64_t rank, const FileCheck& file, const FileCheck::RankState& state) {
+void JobCheck::add_rank(const FileCheck::RankOfFile& of, const FileCheck& file) {
+    const auto& [rank, state] = of;
     coverage_.seen.insert(rank);
     const auto file_index = static_cast<std::uint32_t>(files_.size());
-    const std::vector<RunStart>& runs = file.tracker_.runs(rank);
-    for (std::size_t i = 0; i < runs.size() && !(has_too_many_runs_ = runs_.size() >= max_runs); ++i) {
-        const RunKey key{*run_ids_.emplace(runs[i].run_id).first, runs[i].attempt};
-        runs_.push_back({key, rank, file_index, true});
-        if (i + 1 >= state.runs.size() || !state.runs[i + 1].first_start_ns) continue;
-        const FileCheck::RunState& recorded = state.runs[i + 1];
-        first_starts_.push_back({key, recorded.first_step, *recorded.first_start_ns, rank});
-    }
-    if (runs.empty()) runs_.push_back({{}, rank, file_index, false});
+    const std::int64_t number = rank;  // clang 14 captures no structured binding
+    file.for_each_start(of, [&](const RunStart& start, const FileCheck::RunState& recorded) {
+        has_too_many_runs_ |= runs_.size() >= max_runs;
+        if (has_too_many_runs_) return;
+        const RunKey key{*run_ids_.emplace(start.run_id).first, start.attempt};
+        runs_.push_back({key, number, file_index, true});
+        if (recorded.first_start_ns)
+            first_starts_.push_back({key, recorded.first_step, *recorded.first_start_ns, number});
+    });
+    if (!state->has_run_rows()) runs_.push_back({{}, rank, file_index, false});
     std::optional<std::int64_t> last_step;
-    for (const FileCheck::RunState& run : state.runs)
+    for (const FileCheck::RunState& run : state->runs)
         if (!run.steps.empty()) last_step = std::max(last_step.value_or(INT64_MIN), run.steps.last());
     if (last_step) last_steps_.emplace_back(rank, *last_step);
     if (file.stride_changes_) longest_stride_ = std::max(longest_stride_, file.stride_changes_->longest);

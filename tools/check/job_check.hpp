@@ -57,7 +57,7 @@ class JobCheck {
 
         friend auto operator<=>(const FirstStart&, const FirstStart&) = default;
     };
-    void add_rank(std::int64_t rank, const FileCheck& file, const FileCheck::RankState& state);
+    void add_rank(const FileCheck::RankOfFile& of, const FileCheck& file);
     void find_unreadable(const InputCounts& inputs);
     void find_missing_ranks(const Coverage& coverage);
     void find_repeated_ranks();

@@ -12,7 +12,7 @@
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "kernels/kernel_report.hpp"
-#include "read/read_all.hpp"
+#include "read/read_run.hpp"
 
 namespace cep::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "read/coverage.hpp"
 #include "read/filter.hpp"
 #include "read/inputs.hpp"
-#include "read/read_all.hpp"
+#include "read/read_run.hpp"
 #include "read/run_choice.hpp"
 #include "show/document.hpp"
 

@@ -12,7 +12,7 @@
 #include "commands/commands.hpp"
 #include "commands/help.hpp"
 #include "commands/options.hpp"
-#include "read/read_all.hpp"
+#include "read/read_run.hpp"
 #include "simulate/settings.hpp"
 #include "simulate/simulator.hpp"
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/output.hpp"
@@ -136,11 +137,11 @@ struct TraceCommand {
         ClockShifts clocks;
         RunSelection run(run_options.choice());
         {
-            const Job job = load_job(set);
+            Job job = load_job(set);
             if (selects()) selection = select(job, filters.asked);
             if (selection) narrow(filters.shown, *selection);
             clocks = {job, selection && filter.steps.empty() ? selection->steps : std::vector<std::int64_t>()};
-            run = job.selection;
+            run = std::move(job.selection);
         }
         Output output(out);
         std::optional<RowSorter> sorter;

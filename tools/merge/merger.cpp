@@ -36,27 +36,22 @@ std::uint32_t RunIndex::index_of(const RunOrder& run) {
     return known->second;
 }
 
-void FileMerge::note_run(const Row& row) {
-    const int run = tracker_.observe(row).run;
+void FileMerge::note_run(const Row& row, RunOfRow run) {
     // A run row may add to what is known about its run.
-    if (run == last_run_.run && *row.rank == last_run_.rank && row.type != RowType::run) return;
-    last_run_ = {*row.rank, run, 1, 0};
-    if (run == RunTracker::no_run) return;
-    const RunStart& start = tracker_.runs(*row.rank)[static_cast<std::size_t>(run)];
-    last_run_.attempt = start.attempt;
-    last_run_.index = runs_.index_of(order_of(start)) & RowEntry::max_run;
+    if (run.index == last_run_.run && *row.rank == last_run_.rank && row.type != RowType::run) return;
+    const std::uint32_t index = run.start == nullptr ? 0 : runs_.index_of(order_of(*run.start));
+    last_run_ = {*row.rank, run.index, index & RowEntry::max_run};
 }
 
-void FileMerge::take(const Row& row, std::uint64_t) {
+void FileMerge::take(const Row& row, RunOfRow run, std::uint64_t) {
     if (row.rank) {
         if (options_.filter.accepts_rank(*row.rank)) coverage_.take(row);
-        note_run(row);
+        note_run(row, run);
     }
-    const std::int64_t attempt = row.rank ? last_run_.attempt : 1;
     if (!options_.filter.accepts(row)) return;
-    if (options_.attempt.mode == AttemptChoice::Mode::one && attempt != options_.attempt.attempt) return;
+    if (options_.attempt.mode == AttemptChoice::Mode::one && run.attempt() != options_.attempt.attempt) return;
     RowEntry entry;
-    set_key(entry, row, attempt);
+    set_key(entry, row, run.attempt());
     if (row.rank) entry.run = last_run_.index & RowEntry::max_run;
     entry.is_span = row.type == RowType::span;
     text_bytes_ += row.text.size();

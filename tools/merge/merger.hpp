@@ -18,7 +18,6 @@
 #include "read/coverage.hpp"
 #include "read/file_report.hpp"
 #include "read/filter.hpp"
-#include "read/run_tracker.hpp"
 
 namespace cep::tool {
 
@@ -47,8 +46,8 @@ class FileMerge : public RowSink {
   public:
     FileMerge(const MergeOptions& options, RowSorter& sorter, RunIndex& runs, std::size_t index)
         : options_(options), runs_(runs), collector_(sorter, index) {}
-    void take(const Row& row, std::uint64_t line) override;
-    void end() override { collector_.end(); }
+    void take(const Row& row, RunOfRow run, std::uint64_t line) override;
+    void end(const RunTracker& /*runs*/) override { collector_.end(); }
     [[nodiscard]] const CoverageCollector& coverage() const { return coverage_; }
     /// The size of the rows that are merged.
     [[nodiscard]] std::uint64_t text_bytes() const { return text_bytes_; }
@@ -57,19 +56,17 @@ class FileMerge : public RowSink {
     /// The run of the last row that has a rank.
     struct LastRun {
         std::int64_t rank = 0;
-        int run = RunTracker::no_run;
-        std::int64_t attempt = 1;
+        int run = RunOfRow::none;
         std::uint32_t index = 0;
     };
 
-    void note_run(const Row& row);
+    void note_run(const Row& row, RunOfRow run);
 
     const MergeOptions& options_;
     RunIndex& runs_;
     RowCollector collector_;
     std::uint64_t text_bytes_ = 0;
     LastRun last_run_;
-    RunTracker tracker_;
     CoverageCollector coverage_;
 };
 

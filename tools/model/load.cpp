@@ -19,7 +19,6 @@
 #include "model/repeats.hpp"
 #include "model/series_builder.hpp"
 #include "read/open_spans.hpp"
-#include "read/read_run.hpp"
 #include "stats/step_pattern.hpp"
 
 namespace cep::tool {
@@ -75,10 +74,12 @@ class FileSeries final : public RowSink {
     FileSeries(const LoadOptions& options, std::shared_ptr<SampleBudget> budget)
         : options_(options), meter_(std::move(budget)) {}
     // Nearly all rows are spans of the rank and the run that the row before was of.
-    void take(const Row& row, std::uint64_t line) override {
-        if (settled_ == nullptr || row.type != RowType::span || *row.rank != last_rank_) return take_other(row, line);
-        add(*settled_->series, row);
-        open_spans_.take(row, settled_->attempt, line);
+    void take(const Row& row, RunOfRow run, std::uint64_t line) override {
+        if (spans_to_ == nullptr || row.type != RowType::span || *row.rank != last_rank_ ||
+            run.index != last_state_->run)
+            return take_other(row, run, line);
+        add(*spans_to_, row);
+        open_spans_.take(row, last_state_->attempt, line);
     }
 
     /// Once, after the last row.
@@ -141,35 +142,34 @@ class FileSeries final : public RowSink {
         last_rank_ = rank;
     }
 
-    void enter_run(RankState& state, std::int64_t rank, int run) {
-        state.run = run;
-        state.attempt = tracker_.attempt_of(rank, run);
+    void enter_run(RankState& state, std::int64_t rank, RunOfRow run) {
+        state.run = run.index;
+        state.attempt = run.attempt();
         state.series = nullptr;
         using Mode = AttemptChoice::Mode;
         if (options_.attempt.mode == Mode::one && state.attempt != options_.attempt.attempt) return;
         SeriesByRun& of_rank = ranks_[rank];
-        if (!of_rank.contains(run) && !meter_.budget().admit_run()) {
+        if (!of_rank.contains(run.index) && !meter_.budget().admit_run()) {
             ++rows_.left_out_runs;
             return;
         }
         // Where all attempts count, the collectives of one are none of another.
         const bool is_apart = options_.attempt.mode == Mode::all;
         const std::uint64_t attempt = is_apart ? mix_bits(static_cast<std::uint64_t>(state.attempt)) : 0;
-        state.series = &of_rank.try_emplace(run, options_.keeps_messages, attempt).first->second;
-        state.series->series().has_run = run != RunTracker::no_run;
+        state.series = &of_rank.try_emplace(run.index, options_.keeps_messages, attempt).first->second;
+        state.series->series().has_run = run.start != nullptr;
     }
 
-    void take_other(const Row& row, std::uint64_t line) {
-        settled_ = nullptr;
+    void take_other(const Row& row, RunOfRow run, std::uint64_t line) {
+        spans_to_ = nullptr;
         if (!row.rank) return;
-        const auto [run, is_new, returning, ignored] = tracker_.observe(row);
         if (last_state_ == nullptr || last_rank_ != *row.rank) enter_rank(*row.rank);
         RankState& state = *last_state_;
         if (state.left_out || !options_.filter.accepts(row)) return;
         if (row.type == RowType::run) rows_.coverage.saw_run(*row.run);
-        if (state.run != run) enter_run(state, *row.rank, run);
+        if (state.run != run.index) enter_run(state, *row.rank, run);
         if (state.series == nullptr) return;
-        if (row.type != RowType::run && tracker_.is_settled() && options_.filter.accepts_all()) settled_ = &state;
+        if (options_.filter.accepts_all()) spans_to_ = state.series;
         switch (row.type) {
             case RowType::span:
                 add(*state.series, row);
@@ -186,7 +186,7 @@ class FileSeries final : public RowSink {
                 state.series->series().has_stats = true;
                 return;
             case RowType::run:
-                if (!ignored) state.series->series().run = *row.run;
+                if (!run.is_ignored) state.series->series().run = *row.run;
                 // Every rank's run row may list all ranks; the coverage has them once.
                 state.series->series().run.listed_ranks.reset();
                 return;
@@ -204,12 +204,11 @@ class FileSeries final : public RowSink {
 
     const LoadOptions& options_;
     SampleMeter meter_;
-    RunTracker tracker_;
     std::map<std::int64_t, SeriesByRun> ranks_;
     std::unordered_map<std::int64_t, RankState> states_;
     RankState* last_state_ = nullptr;  // rows of a rank come together
     std::int64_t last_rank_ = 0;
-    RankState* settled_ = nullptr;  // where all spans of the last rank go until a run row comes; nullptr: it depends
+    SeriesBuilder* spans_to_ = nullptr;  // where all spans of the last rank and run go; nullptr: it depends
     OpenSpans open_spans_;
     LoadedRows rows_;
 };

@@ -7,8 +7,7 @@
 
 #include "model/job.hpp"
 #include "read/filter.hpp"
-#include "read/read_all.hpp"
-#include "read/run_choice.hpp"
+#include "read/read_run.hpp"
 
 namespace cep::tool {
 

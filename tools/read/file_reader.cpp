@@ -159,9 +159,10 @@ void FileReport::end_early(const std::string& why) {
     cut_off = true;
 }
 
-FileReport read_file(const InputFile& file, RowSink& sink, ReadingThread& thread, Progress& progress,
-                     const BlockSizes& sizes, const std::atomic<bool>& abandoned) {
-    LineValidator lines(file.path, sink, thread.reader);
+FileReport read_file(const FileTask& task, ReadingThread& thread, Progress& progress, const BlockSizes& sizes,
+                     const std::atomic<bool>& abandoned) {
+    const InputFile& file = task.file;
+    LineValidator lines(file.path, task.sink, thread.reader, task.runs, task.selection);
     FileReport& report = lines.report();
     std::unique_ptr<ByteSource> source;
     try {

@@ -16,13 +16,17 @@
 #include "read/inputs.hpp"
 #include "read/row.hpp"
 #include "read/row_reader.hpp"
+#include "read/run_choice.hpp"
 
 namespace cep::tool {
 
 /// Takes the lines of one file in order.
 class LineValidator {
   public:
-    LineValidator(const std::string& path, RowSink& sink, RowReader& reader) : sink_(sink), reader_(reader) {
+    /// The sink gets the rows of the selection, or all if it is nullptr.
+    LineValidator(const std::string& path, RowSink& sink, RowReader& reader, RunTracker& runs,
+                  const FileSelection* selection)
+        : sink_(sink), reader_(reader), runs_(runs), selection_(selection) {
         report_.path = path;
     }
 
@@ -38,9 +42,12 @@ class LineValidator {
   private:
     const char* take_line_at(const char* at, const char* end);
     void give(const Row& row) {
+        RunOfRow run;
+        if (row.rank) run = runs_.observe(row);
+        if (selection_ != nullptr && row.rank && !selection_->has(*row.rank, run.index)) return;
         ++report_.rows;
         ++report_.rows_by_type[static_cast<std::size_t>(row.type)];
-        sink_.take(row, report_.lines);
+        sink_.take(row, run, report_.lines);
     }
     void read_line_with_nuls(std::string_view text, bool complete);
     bool parse(std::string_view text, bool allows_unknown = true);
@@ -51,6 +58,8 @@ class LineValidator {
 
     RowSink& sink_;
     RowReader& reader_;
+    RunTracker& runs_;
+    const FileSelection* selection_;
     FileReport report_;
     std::uint64_t damaged_bytes_ = 0;
     bool gave_up_ = false;
@@ -67,9 +76,17 @@ struct ReadingThread {
     Block block;
 };
 
+/// A file, who takes its rows, and which ones.
+struct FileTask {
+    const InputFile& file;
+    RowSink& sink;
+    RunTracker& runs;                // gets all of its rows
+    const FileSelection* selection;  // nullptr: all
+};
+
 /// Reads the file to its end, or until it is abandoned. Damage in it is reported, never thrown; exceptions of the sink
 /// are thrown on.
-[[nodiscard]] FileReport read_file(const InputFile& file, RowSink& sink, ReadingThread& thread, Progress& progress,
+[[nodiscard]] FileReport read_file(const FileTask& task, ReadingThread& thread, Progress& progress,
                                    const BlockSizes& sizes, const std::atomic<bool>& abandoned);
 
 }  // namespace cep::tool

@@ -10,21 +10,19 @@
 #include <vector>
 
 #include "read/row.hpp"
+#include "read/run_tracker.hpp"
 
 namespace cep::tool {
-
-struct FileReport;
 
 /// Takes the rows of one file, in the file's order. Calls come from one thread at a time, but not always from the same.
 class RowSink {
   public:
     virtual ~RowSink() = default;
     /// `line` counts from 1. The row is valid during the call.
-    virtual void take(const Row& row, std::uint64_t line) = 0;
-    /// After the last row. Files may end at the same time, each in a thread of its own.
-    virtual void end() {}
-    /// Takes the rows out of the report that the sink did not take.
-    virtual void amend(FileReport&) const {}
+    virtual void take(const Row& row, RunOfRow run, std::uint64_t line) = 0;
+    /// After the last row. Files may end at the same time, each in a thread of its own. The runs are valid until the
+    /// sink is taken.
+    virtual void end(const RunTracker& /*runs*/) {}
 };
 
 struct Damage {

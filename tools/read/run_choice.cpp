@@ -13,7 +13,7 @@
 #include "base/say.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "read/read_run.hpp"
+#include "read/inputs.hpp"
 
 namespace cep::tool {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t together_ns = 60'000'000'000;
 
 std::int64_t time_of(const TrainerStart& start) {
-    return start.start_ns.value_or(INT64_MIN);
+    return start.start_unix_ns.value_or(INT64_MIN);
 }
 
 /// Sets that are joined until only those are apart that have nothing to do with each other.
@@ -113,7 +113,7 @@ void RunFinder::make_groups() {
     std::iota(order.begin(), order.end(), std::size_t{});
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         const auto key = [](const TrainerStart& start) {
-            return std::make_tuple(std::string_view(start.run_id), time_of(start), start.rank);
+            return std::make_tuple(start.run_id, time_of(start), start.rank);
         };
         return key(starts_[a]) < key(starts_[b]);
     });
@@ -145,7 +145,8 @@ void RunFinder::place_without_run_rows(const std::vector<std::size_t>& starts) {
     const std::size_t others = groups_.size();
     for (const std::size_t i : starts) {
         const TrainerStart& start = starts_[i];
-        const auto later = start.start_ns ? groups_by_start.upper_bound(*start.start_ns) : groups_by_start.begin();
+        const auto later =
+            start.start_unix_ns ? groups_by_start.upper_bound(*start.start_unix_ns) : groups_by_start.begin();
         const bool is_old = later == groups_by_start.begin();
         group_of_[i] = is_old ? others : std::prev(later)->second;
         if (!is_old) {
@@ -258,20 +259,6 @@ void RunFinder::name_runs() {
     for (const auto& [run, number] : numbers) runs_[run].name += fmt::format("#{}", number);
 }
 
-bool is_number(std::string_view text) {
-    return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// Where nobody sets an id, the library writes HOST-PID-START of the process that started the trainer. A shell starts
-// one job after the other.
-bool names_launcher(const RunInfo& run) {
-    const std::string_view id = run.run_id;
-    if (run.host.empty() || !id.starts_with(run.host + "-")) return false;
-    const std::string_view rest = id.substr(run.host.size() + 1);
-    const std::size_t dash = rest.find('-');
-    return dash != std::string_view::npos && is_number(rest.substr(0, dash)) && is_number(rest.substr(dash + 1));
-}
-
 std::string list_runs(const std::vector<InputRun>& runs) {
     constexpr std::size_t max_listed = 8;
     std::string text;
@@ -282,65 +269,6 @@ std::string list_runs(const std::vector<InputRun>& runs) {
 
 }  // namespace
 
-void StartNotes::set_noted(std::int64_t rank, bool is_noted) {
-    constexpr std::int64_t max_rank = std::int64_t{1} << 22;
-    if (rank < 0 || rank >= max_rank) return;
-    const auto index = static_cast<std::size_t>(rank);
-    if (index >= noted_.size()) noted_.resize(std::max(index + 1, 2 * noted_.size()));
-    noted_[index] = is_noted;
-}
-
-void StartNotes::note(const Row& row) {
-    const RunTracker::Assignment assigned = tracker_.observe(row);
-    if (assigned.ignored) return;
-    RankStarts& rank = ranks_[*row.rank];
-    if (row.type == RowType::run) {
-        note_run(*row.run, assigned, rank);
-    } else if (row.type != RowType::stats && row.step) {
-        note_step(row, assigned.run, rank);
-    }
-    set_noted(*row.rank, row.type != RowType::run && rank.without_step == 0);
-}
-
-void StartNotes::note_run(const RunInfo& run, const RunTracker::Assignment& assigned, RankStarts& rank) {
-    rank.in_turn |= assigned.returning;
-    has_too_many_ |= rank.starts.size() == max_starts && assigned.new_run;
-    if (has_too_many_) return;
-    if (assigned.new_run) {
-        rank.starts.emplace_back();
-        ++rank.without_step;
-    }
-    TrainerStart& start = rank.starts[static_cast<std::size_t>(assigned.run)];
-    start.rank = run.rank;
-    start.index = assigned.run;
-    start.run_id = run.run_id;
-    start.is_of_launcher = names_launcher(run);
-    start.world_size = run.world_size;
-    start.start_ns = run.start_unix_ns;
-}
-
-void StartNotes::note_step(const Row& row, int run, RankStarts& rank) {
-    if (run == RunTracker::no_run && !rank.before) {
-        rank.before.emplace();
-        rank.before->rank = *row.rank;
-        rank.before->start_ns = row.start_ns;
-    }
-    TrainerStart& start = run == RunTracker::no_run ? *rank.before : rank.starts[static_cast<std::size_t>(run)];
-    if (!start.first_step && start.has_run_row()) --rank.without_step;
-    if (!start.first_step) start.first_step = row.step;
-}
-
-std::vector<TrainerStart> StartNotes::finish() {
-    std::vector<TrainerStart> all;
-    if (has_too_many_) return all;
-    for (auto& [number, rank] : ranks_) {
-        for (TrainerStart& start : rank.starts) start.in_turn = rank.in_turn;
-        if (rank.before) all.push_back(std::move(*rank.before));
-        std::move(rank.starts.begin(), rank.starts.end(), std::back_inserter(all));
-    }
-    return all;
-}
-
 RunChoice RunChoice::parse(std::string_view text) {
     if (text == "latest") return {};
     if (text == "all") return {Mode::all, ""};
@@ -348,33 +276,39 @@ RunChoice RunChoice::parse(std::string_view text) {
     return {Mode::named, std::string(text)};
 }
 
-void RunSelection::add(StartNotes& notes) {
-    std::vector<TrainerStart> starts = notes.finish();
-    has_too_many_ |= notes.has_too_many() || starts_.size() + starts.size() > max_starts;
-    if (has_too_many_) {
-        starts.clear();
-        starts_ = {};
-    }
-    for (TrainerStart& start : starts) {
-        start.file = files_.size();
-        starts_.push_back(std::move(start));
-    }
+void RunSelection::add(RunTracker&& runs) {
+    runs.for_each_start([&](std::int64_t, int index, const RunStart&, bool) {
+        has_too_many_ |= index >= max_starts_of_rank || ++starts_ > max_starts;
+    });
+    trackers_.push_back(std::move(runs));
+    if (has_too_many_) trackers_.clear();
     files_.emplace_back();
+}
+
+std::vector<TrainerStart> RunSelection::all_starts() const {
+    std::vector<TrainerStart> all;
+    all.reserve(starts_);
+    for (std::size_t file = 0; file < trackers_.size(); ++file)
+        trackers_[file].for_each_start([&](std::int64_t rank, int index, const RunStart& start, bool in_turn) {
+            all.push_back({start, file, rank, index, in_turn});
+        });
+    return all;
 }
 
 void RunSelection::settle() {
     is_settled_ = true;
     if (has_too_many_) return say("too many starts of the trainer in the inputs: all are taken as one run\n");
-    RunFinder finder(starts_);
+    const std::vector<TrainerStart> starts = all_starts();
+    RunFinder finder(starts);
     const std::vector<std::size_t> run_of_start = finder.run_of_start();
     runs_ = std::move(finder).runs();
     if (choice_.mode != RunChoice::Mode::all && !(runs_.size() <= 1 && choice_.mode == RunChoice::Mode::latest)) {
         const std::size_t chosen = choose();
         name_ = runs_[chosen].name;
         others_ = runs_.size() - 1;
-        select_starts(run_of_start, chosen);
+        select_starts(starts, run_of_start, chosen);
     }
-    starts_ = {};
+    trackers_.clear();
 }
 
 std::size_t RunSelection::choose() const {
@@ -389,29 +323,27 @@ std::size_t RunSelection::choose() const {
                                  runs_.empty() ? "none" : list_runs(runs_)));
 }
 
-void RunSelection::select_starts(const std::vector<std::size_t>& run_of_start, std::size_t chosen) {
-    std::vector<bool> has_some(files_.size());
-    for (std::size_t i = 0; i < starts_.size(); ++i) {
-        const TrainerStart& start = starts_[i];
+void RunSelection::select_starts(const std::vector<TrainerStart>& starts, const std::vector<std::size_t>& run_of_start,
+                                 std::size_t chosen) {
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+        const TrainerStart& start = starts[i];
         FileSelection& file = files_[start.file];
         const bool is_in = run_of_start[i] == chosen;
-        file.has_all &= is_in;
-        if (is_in) has_some[start.file] = true;
+        (is_in ? file.has_some : file.lacks_some) = true;
         std::vector<bool>& of_rank = file.starts[start.rank];
         const auto slot = static_cast<std::size_t>(start.index + 1);
         if (slot >= of_rank.size()) of_rank.resize(slot + 1);
         of_rank[slot] = is_in;
     }
-    for (std::size_t file = 0; file < files_.size(); ++file) {
-        files_[file].has_none = !files_[file].has_all && !has_some[file];
-        if (files_[file].has_all) files_[file].starts = {};
-    }
+    for (FileSelection& file : files_)
+        if (!file.lacks_some) file.starts = {};
 }
 
-bool RunSelection::has(std::size_t file, std::int64_t rank, int index) const {
-    const auto found = files_[file].starts.find(rank);
+bool FileSelection::has(std::int64_t rank, int index) const {
+    if (!lacks_some) return true;
+    const auto found = starts.find(rank);
     const auto slot = static_cast<std::size_t>(index + 1);
-    return found != files_[file].starts.end() && slot < found->second.size() && found->second[slot];
+    return found != starts.end() && slot < found->second.size() && found->second[slot];
 }
 
 void RunSelection::describe(InputCounts& counts) const {
@@ -421,20 +353,13 @@ void RunSelection::describe(InputCounts& counts) const {
         if (runs_[i - 1].name != name_) counts.other_runs.push_back(runs_[i - 1]);
 }
 
-detail::FilesOfRun::FilesOfRun(const InputSet& all, const RunSelection& selection) {
-    set.unusable = all.unusable;
-    set.repeated_files = all.repeated_files;
-    for (std::size_t i = 0; i < all.files.size(); ++i) {
-        if (selection.has_none_of(i)) continue;
-        if (!can_be_read_twice(all.files[i]))
-            throw UsageError(fmt::format(
-                "{} has rows of several runs and can be read only once: write it to a file, or "
-                "take all with --run all (the runs: {})",
-                all.files[i].is_standard_input() ? "standard input" : all.files[i].path, list_runs(selection.runs())));
-        set.files.push_back(all.files[i]);
-        set.size_bytes += all.files[i].size_bytes;
-        indices.push_back(i);
-    }
+void RunSelection::check_reading_again(const InputSet& set) const {
+    for (std::size_t i = 0; i < set.files.size(); ++i)
+        if (!files_[i].has_none() && !can_be_read_twice(set.files[i]))
+            throw UsageError(
+                fmt::format("{} has rows of several runs and can be read only once: write it to a file, or "
+                            "take all with --run all (the runs: {})",
+                            set.files[i].is_standard_input() ? "standard input" : set.files[i].path, list_runs(runs_)));
 }
 
 }  // namespace cep::tool

@@ -11,6 +11,23 @@
 #include "base/say.hpp"
 
 namespace cep::tool {
+namespace {
+
+bool is_number(std::string_view text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Where nobody sets an id, the library writes HOST-PID-START of the process that started the trainer. A shell starts
+// one job after the other.
+bool names_launcher(const RunInfo& run) {
+    const std::string_view id = run.run_id;
+    if (run.host.empty() || !id.starts_with(run.host + "-")) return false;
+    const std::string_view rest = id.substr(run.host.size() + 1);
+    const std::size_t dash = rest.find('-');
+    return dash != std::string_view::npos && is_number(rest.substr(0, dash)) && is_number(rest.substr(dash + 1));
+}
+
+}  // namespace
 
 RunOrder order_of(const RunStart& run) {
     return {run.start_unix_ns.value_or(INT64_MIN), run.attempt};
@@ -25,7 +42,7 @@ std::size_t RunTracker::HashRun::operator()(const RunKey& key) const {
     return mix_bits(mix_bits(rank + static_cast<std::uint64_t>(key.attempt)) + std::hash<std::string>()(key.run_id));
 }
 
-RunTracker::Assignment RunTracker::observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run) {
+RunOfRow RunTracker::observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run) {
     RunKey key{number, run.attempt, run.run_id};
     const auto index = static_cast<std::uint32_t>(rank.runs.size());
     const auto [known, is_new] =
@@ -33,33 +50,46 @@ RunTracker::Assignment RunTracker::observe_run(RankRuns& rank, std::int64_t numb
     if (known == indices_.end()) {
         if (!std::exchange(has_too_many_runs_, true))
             say("more than {} runs in one input: rows of the others count for the runs before them\n", max_runs);
-        return {static_cast<int>(rank.block_end) - 1, false, false, true};
+        const int before = static_cast<int>(rank.block_end) - 1;
+        return {before < 0 ? nullptr : &rank.runs[rank.block_end - 1], before, false, false, true};
     }
     if (!is_new) return repeat_run(rank, known->second, run);
     constexpr std::size_t many_runs = std::size_t{1} << 14;  // from here on, there is room for all
     if (indices_.size() == many_runs) indices_.reserve(max_runs);
-    rank.runs.push_back({known->first.run_id, run.attempt, run.start_unix_ns, run.clock_error_ns});
+    rank.runs.push_back({known->first.run_id, run.attempt, run.start_unix_ns, run.clock_error_ns, run.world_size,
+                         std::nullopt, names_launcher(run)});
+    ++rank.without_step;
     if (rank.other_rows_since) rank.block_begin = index;
     rank.block_end = index + 1;
     rank.block.reset();
     rank.other_rows_since = false;
-    return {static_cast<int>(index), true, false};
+    return {&rank.runs.back(), static_cast<int>(index), true};
 }
 
-RunTracker::Assignment RunTracker::repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run) {
+RunOfRow RunTracker::repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run) {
     RunStart& old = rank.runs[index];
     const bool is_changed = old.start_unix_ns != run.start_unix_ns || old.clock_error_ns != run.clock_error_ns;
-    old.start_unix_ns = run.start_unix_ns;
-    old.clock_error_ns = run.clock_error_ns;
+    old = {old.run_id,     old.attempt,    run.start_unix_ns,  run.clock_error_ns,
+           run.world_size, old.first_step, names_launcher(run)};
     const bool in_block = index >= rank.block_begin && index < rank.block_end;
     const bool returning = !in_block || (rank.other_rows_since && rank.block_end - rank.block_begin > 1);
+    rank.in_turn |= returning;
     // A run that returns with another start begins a block too: to sort a block for each such row takes long.
     if (!in_block || (returning && is_changed)) {
         rank.block_begin = index;
         rank.block_end = index + 1;
     }
     if (!in_block || is_changed) rank.block.reset();
-    return {static_cast<int>(index), false, returning};
+    return {&old, static_cast<int>(index), false, returning};
+}
+
+void RunTracker::note_step(RankRuns& rank, int index, const Row& row) {
+    if (row.type == RowType::stats || !row.step) return;
+    if (index == RunOfRow::none && !rank.before) rank.before.emplace().start_unix_ns = row.start_ns;
+    RunStart& start = index == RunOfRow::none ? *rank.before : rank.runs[static_cast<std::size_t>(index)];
+    if (start.first_step) return;
+    start.first_step = row.step;
+    rank.without_step -= index != RunOfRow::none;
 }
 
 std::unique_ptr<RunTracker::Block> RunTracker::sort_block(const RankRuns& rank) {
@@ -85,7 +115,7 @@ std::unique_ptr<RunTracker::Block> RunTracker::sort_block(const RankRuns& rank) 
 }
 
 int RunTracker::choose(RankRuns& rank, const Row& row) {
-    if (rank.block_end == rank.block_begin) return no_run;
+    if (rank.block_end == rank.block_begin) return RunOfRow::none;
     if (!rank.block) rank.block = sort_block(rank);
     const bool by_attempt = row.stats != nullptr && row.stats->attempt;
     const std::int64_t attempt = by_attempt ? *row.stats->attempt : 0;

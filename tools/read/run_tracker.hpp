@@ -25,16 +25,32 @@ struct RunOrder {
     friend auto operator<=>(const RunOrder&, const RunOrder&) = default;
 };
 
-/// What tells the runs of a rank apart. A file may have a million runs.
+/// A start of the trainer on one rank, as one file has it. A file may have a million.
 struct RunStart {
     std::string_view run_id;  // belongs to the tracker
     std::int64_t attempt = 1;
-    std::optional<std::int64_t> start_unix_ns;
+    std::optional<std::int64_t> start_unix_ns;  // of rows before any run row, of the first that has a step
     std::optional<std::int64_t> clock_error_ns;
+    std::optional<std::int64_t> world_size;
+    std::optional<std::int64_t> first_step;
+    bool is_of_launcher = false;  // the library made the id of the process that started the trainer
 };
 
 [[nodiscard]] RunOrder order_of(const RunStart& run);
 [[nodiscard]] bool same_run(const RunInfo& a, const RunInfo& b);
+
+/// The start of the trainer that a row belongs to. So small that it is passed in registers.
+struct RunOfRow {
+    static constexpr int none = -1;
+
+    const RunStart* start = nullptr;  // nullptr for none; valid until the next row
+    int index = none;                 // into RunTracker::runs()
+    bool is_new = false;              // this run row begins a run not seen before in the file
+    bool is_returning = false;        // this run row repeats a run that another run row has followed since
+    bool is_ignored = false;          // a run row of one run too many; `index` is that of the row before
+
+    [[nodiscard]] std::int64_t attempt() const { return start == nullptr ? 1 : start->attempt; }
+};
 
 /// Attributes the rows of one file to runs, rank by rank.
 ///
@@ -42,37 +58,35 @@ struct RunStart {
 /// run rows come first; of run rows with no other row between them, the last one that started before a row is its run.
 class RunTracker {
   public:
-    static constexpr int no_run = -1;
     static constexpr std::size_t max_runs = std::size_t{1} << 19;  // of all ranks; run rows of more are ignored
 
-    /// The run of a row.
-    struct Assignment {
-        int run = no_run;        // index into runs(rank)
-        bool new_run = false;    // this run row begins a run not seen before in the file
-        bool returning = false;  // this run row repeats a run that another run row has followed since
-        bool ignored = false;    // a run row of one run too many; `run` is that of the row before
-    };
-
-    /// Rows must come in the file's order.
-    Assignment observe(const Row& row) {
-        const std::int64_t rank = row.rank.value_or(0);
-        if (last_ == nullptr || last_rank_ != rank) {
-            last_ = &ranks_[rank];
-            last_rank_ = rank;
+    /// Takes the rows that have a rank, in the file's order.
+    RunOfRow observe(const Row& row) {
+        if (last_ == nullptr || last_rank_ != *row.rank) {
+            last_ = &ranks_[*row.rank];
+            last_rank_ = *row.rank;
         }
-        if (row.type == RowType::run) return observe_run(*last_, rank, *row.run);
+        if (row.type == RowType::run) return observe_run(*last_, *row.rank, *row.run);
         last_->other_rows_since = true;
         const bool one_run = last_->block_end - last_->block_begin == 1;
-        return {one_run ? static_cast<int>(last_->block_begin) : choose(*last_, row)};
+        const int index = one_run ? static_cast<int>(last_->block_begin) : choose(*last_, row);
+        if (index == RunOfRow::none || last_->without_step > 0) [[unlikely]]
+            note_step(*last_, index, row);
+        return {index == RunOfRow::none ? nullptr : &last_->runs[static_cast<std::size_t>(index)], index};
     }
-    /// After a row that was no run row: whether all rows of its rank up to the next run row belong to the same run.
-    [[nodiscard]] bool is_settled() const { return last_->block_end - last_->block_begin <= 1; }
     [[nodiscard]] const std::vector<RunStart>& runs(std::int64_t rank) const;
-    /// 1 for no_run.
-    [[nodiscard]] std::int64_t attempt_of(std::int64_t rank, int run) const {
-        return run == no_run ? 1 : runs(rank)[static_cast<std::size_t>(run)].attempt;
-    }
     [[nodiscard]] bool has_too_many_runs() const { return has_too_many_runs_; }
+    /// Calls `use(rank, index, start, in_turn)` for each start; the index is RunOfRow::none for that of rows with a
+    /// step before any run row. `in_turn`: starts of the rank follow each other as if two processes wrote the file at a
+    /// time.
+    template <typename Use>
+    void for_each_start(Use use) const {
+        for (const auto& [rank, of_rank] : ranks_) {
+            if (of_rank.before) use(rank, RunOfRow::none, *of_rank.before, of_rank.in_turn);
+            for (std::size_t i = 0; i < of_rank.runs.size(); ++i)
+                use(rank, static_cast<int>(i), of_rank.runs[i], of_rank.in_turn);
+        }
+    }
 
   private:
     /// The last run of a block that had started by `time_ns`.
@@ -91,7 +105,10 @@ class RunTracker {
         std::size_t block_begin = 0;  // runs since here had no other row between them
         std::size_t block_end = 0;
         bool other_rows_since = false;
-        std::unique_ptr<Block> block;  // where rows had to be assigned to one of several runs
+        bool in_turn = false;
+        std::size_t without_step = 0;    // of runs
+        std::optional<RunStart> before;  // any run row
+        std::unique_ptr<Block> block;    // where rows had to be assigned to one of several runs
     };
 
     struct RunKey {
@@ -105,10 +122,11 @@ class RunTracker {
         std::size_t operator()(const RunKey& key) const;
     };
 
-    Assignment observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run);
-    static Assignment repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run);
+    RunOfRow observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run);
+    static RunOfRow repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run);
     static std::unique_ptr<Block> sort_block(const RankRuns& rank);
     static int choose(RankRuns& rank, const Row& row);
+    static void note_step(RankRuns& rank, int index, const Row& row);
 
     std::unordered_map<RunKey, std::uint32_t, HashRun> indices_;  // into the runs of the rank
     bool has_too_many_runs_ = false;

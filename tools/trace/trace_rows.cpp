@@ -33,10 +33,10 @@ void FileTrace::note(const Row& row) {
     run.listed_ranks.reset();  // every rank's run row may list all ranks
 }
 
-void FileTrace::take(const Row& row, std::uint64_t line) {
+void FileTrace::take(const Row& row, RunOfRow run, std::uint64_t line) {
     if (!row.rank) return;
     note(row);
-    const std::int64_t attempt = tracker_.attempt_of(*row.rank, tracker_.observe(row).run);
+    const std::int64_t attempt = run.attempt();
     const bool is_shown = row.type != RowType::run && row.type != RowType::stats && row.type != RowType::unknown;
     const bool is_of_attempt = filter_.attempt.mode != AttemptChoice::Mode::one || attempt == filter_.attempt.attempt;
     if (is_shown && is_of_attempt && filter_.shown.accepts(row)) add(row, attempt, line);
@@ -58,7 +58,7 @@ void FileTrace::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
     if (row.type == RowType::open) open_positions_[line] = entry.index;
 }
 
-void FileTrace::end() {
+void FileTrace::end(const RunTracker& /*runs*/) {
     collector_.end();
     for (const OpenSpan& span : open_spans_.all()) {
         const auto position = open_positions_.find(span.line);

@@ -16,7 +16,6 @@
 #include "read/filter.hpp"
 #include "read/inputs.hpp"
 #include "read/open_spans.hpp"
-#include "read/run_tracker.hpp"
 
 namespace cep::tool {
 
@@ -48,8 +47,8 @@ class FileTrace : public RowSink {
   public:
     FileTrace(const TraceFilter& filter, const ClockShifts& clocks, RowSorter& sorter, std::size_t index)
         : filter_(filter), clocks_(clocks), collector_(sorter, index), index_(static_cast<std::uint32_t>(index)) {}
-    void take(const Row& row, std::uint64_t line) override;
-    void end() override;
+    void take(const Row& row, RunOfRow run, std::uint64_t line) override;
+    void end(const RunTracker& runs) override;
     [[nodiscard]] TraceFacts& facts() { return facts_; }
 
   private:
@@ -61,7 +60,6 @@ class FileTrace : public RowSink {
     RowCollector collector_;
     const std::uint32_t index_;
     TraceFacts facts_;
-    RunTracker tracker_;
     OpenSpans open_spans_;
     std::map<std::uint64_t, std::uint64_t> open_positions_;  // by line
 };

@@ -78,12 +78,13 @@ class RowMaker {
 /// Gives the rows of one file to a sorter as reading it does.
 void add_file(RowSorter& sorter, RunIndex& runs, const MergeOptions& options, const Rows& rows, int number) {
     FileMerge merge(options, sorter, runs, static_cast<std::size_t>(number));
+    RunTracker tracker;
     for (const KeyedRow& row : rows) {
         const ParsedRow parsed(row.text);
         ASSERT_NE(parsed.get(), nullptr) << row.text << ": " << parsed.why();
-        merge.take(*parsed, 0);
+        merge.take(*parsed, tracker.observe(*parsed), 0);
     }
-    merge.end();
+    merge.end(tracker);
 }
 
 struct Sizes {

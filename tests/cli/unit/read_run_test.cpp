@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "read/read_all.hpp"
+#include "read/read_run.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,12 +19,12 @@ namespace {
 class StepSink : public RowSink {
   public:
     explicit StepSink(std::int64_t failing_step) : failing_step_(failing_step) {}
-    void take(const Row& row, std::uint64_t line) override {
+    void take(const Row& row, RunOfRow, std::uint64_t line) override {
         if (row.step == failing_step_) throw std::runtime_error("step " + std::to_string(*row.step));
         EXPECT_EQ(line, steps.size() + 1);
         steps.push_back(row.step.value_or(-1));
     }
-    void end() override { ended = true; }
+    void end(const RunTracker&) override { ended = true; }
 
     std::vector<std::int64_t> steps;
     bool ended = false;
@@ -33,10 +33,10 @@ class StepSink : public RowSink {
     std::int64_t failing_step_;
 };
 
-class ReadAll : public testing::TestWithParam<unsigned> {
+class ReadRun : public testing::TestWithParam<unsigned> {
   protected:
-    ReadAll() { std::filesystem::create_directories(folder_); }
-    ~ReadAll() override { std::filesystem::remove_all(folder_); }
+    ReadRun() { std::filesystem::create_directories(folder_); }
+    ~ReadRun() override { std::filesystem::remove_all(folder_); }
 
     // Steps of file n: n × 100,000 and up.
     void write_files(const std::vector<int>& row_counts) {
@@ -51,9 +51,10 @@ class ReadAll : public testing::TestWithParam<unsigned> {
         }
     }
     InputCounts read(std::int64_t failing_step = -1) {
+        RunSelection all({RunChoice::Mode::all, ""});
         taken_.clear();
-        return read_all(
-            set_, {GetParam(), {1000, 1U << 20}},
+        return read_run(
+            set_, {GetParam(), {1000, 1U << 20}}, all, [] {},
             [&](const InputFile&, std::size_t) { return std::make_unique<StepSink>(failing_step); },
             [&](StepSink&& sink, FileReport&& report) {
                 EXPECT_TRUE(sink.ended);
@@ -62,12 +63,12 @@ class ReadAll : public testing::TestWithParam<unsigned> {
             });
     }
 
-    std::string folder_ = own_path("cep-read-all-") + std::to_string(GetParam());
+    std::string folder_ = own_path("cep-read-run-") + std::to_string(GetParam());
     InputSet set_;
     std::vector<std::vector<std::int64_t>> taken_;
 };
 
-TEST_P(ReadAll, GivesFilesAndRowsInOrder) {
+TEST_P(ReadRun, GivesFilesAndRowsInOrder) {
     const std::vector<int> row_counts{2000, 1, 0, 300, 300, 300, 5, 5, 5, 5, 5000, 7};
     write_files(row_counts);
     EXPECT_EQ(read().rows, 7928U);
@@ -79,13 +80,13 @@ TEST_P(ReadAll, GivesFilesAndRowsInOrder) {
     }
 }
 
-TEST_P(ReadAll, ReadsOneFile) {
+TEST_P(ReadRun, ReadsOneFile) {
     write_files({20'000});
     EXPECT_EQ(read().rows, 20'000U);
     EXPECT_TRUE(std::is_sorted(taken_.front().begin(), taken_.front().end()));
 }
 
-TEST_P(ReadAll, ThrowsOnWhatASinkThrowsAndTakesTheFilesBefore) {
+TEST_P(ReadRun, ThrowsOnWhatASinkThrowsAndTakesTheFilesBefore) {
     write_files({500, 500, 500, 500, 500});
     EXPECT_THROW(
         try { read(300'123); } catch (const std::runtime_error& error) {
@@ -96,16 +97,19 @@ TEST_P(ReadAll, ThrowsOnWhatASinkThrowsAndTakesTheFilesBefore) {
     EXPECT_EQ(taken_.size(), 3U);
 }
 
-TEST_P(ReadAll, ThrowsOnWhatTheTakerThrows) {
+TEST_P(ReadRun, ThrowsOnWhatTheTakerThrows) {
     write_files({50, 50, 50});
     const auto make = [](const InputFile&, std::size_t) { return std::make_unique<StepSink>(-1); };
     const auto take = [](StepSink&& sink, FileReport&&) {
         if (sink.steps.front() == 100'000) throw std::logic_error("taken");
     };
-    EXPECT_THROW(read_all(set_, {GetParam(), {}}, make, take), std::logic_error);
+    RunSelection all({RunChoice::Mode::all, ""});
+    EXPECT_THROW(read_run(
+                     set_, {GetParam(), {}}, all, [] {}, make, take),
+                 std::logic_error);
 }
 
-TEST_P(ReadAll, AFileThatIsNotThereStopsNothing) {
+TEST_P(ReadRun, AFileThatIsNotThereStopsNothing) {
     write_files({10, 10});
     set_.files.insert(set_.files.begin() + 1, {folder_ + "/nowhere", 0, std::nullopt});
     const InputCounts counts = read();
@@ -114,7 +118,7 @@ TEST_P(ReadAll, AFileThatIsNotThereStopsNothing) {
     EXPECT_EQ(taken_.size(), 3U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, ReadAll, testing::Values(1U, 2U, 7U));
+INSTANTIATE_TEST_SUITE_P(Threads, ReadRun, testing::Values(1U, 2U, 7U));
 
 }  // namespace
 }  // namespace cep::tool

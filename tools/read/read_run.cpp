@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "read/read_all.hpp"
+#include "read/read_run.hpp"
 
 #include <sched.h>
 
@@ -9,7 +9,9 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/descriptors.hpp"
 #include "base/parallel.hpp"
@@ -20,28 +22,22 @@ namespace {
 constexpr unsigned max_default_threads = 16;
 constexpr std::uint64_t bytes_worth_a_thread = std::uint64_t{1} << 20;
 
-// Starting a thread costs more than reading small files. The size of a pipe is unknown.
-unsigned threads_for(const InputSet& set, unsigned wanted) {
-    std::uint64_t bytes = 0;
-    for (const InputFile& file : set.files) bytes += file.size_bytes > 0 ? file.size_bytes : bytes_worth_a_thread;
-    // Each thread has a file open. Two more are left for what a sink may open.
-    const std::uint64_t descriptors = free_descriptors();
-    const std::uint64_t useful = std::min(
-        {1 + bytes / bytes_worth_a_thread, std::uint64_t{set.files.size()}, descriptors > 2 ? descriptors - 2 : 1});
-    return static_cast<unsigned>(std::clamp<std::uint64_t>(useful, 1, wanted));
-}
-
 /// Threads that read files in order, each one at a time.
 class ReadingPool {
   public:
-    ReadingPool(const InputSet& set, const ReadOptions& options, const detail::MakeSink& make_sink,
-                const detail::TakeSink& take)
-        : set_(set),
-          threads_(threads_for(set, options.thread_count())),
-          sizes_(options.sizes),
-          make_sink_(make_sink),
-          take_(take),
-          progress_(set.size_bytes, options.range) {}
+    ReadingPool(const InputSet& set, const ReadOptions& options, RunSelection& selection,
+                const detail::SinkCalls& calls)
+        : set_(set), sizes_(options.sizes), selection_(selection), is_settled_(selection.is_settled()), calls_(calls) {
+        std::uint64_t bytes = 0;
+        for (std::size_t i = 0; i < set.files.size(); ++i) {
+            if (is_settled_ && selection.of_file(i).has_none()) continue;
+            files_.push_back(i);
+            bytes += set.files[i].size_bytes;
+        }
+        end_ = files_.size();
+        threads_ = useful_threads(options.thread_count());
+        progress_.emplace(bytes, options.range);
+    }
 
     InputCounts read() {
         counts_.add(set_);
@@ -49,7 +45,7 @@ class ReadingPool {
             const auto helpers = start_threads(threads_ - 1, [this] { work(); });
             work();
         }
-        progress_.clear();
+        progress_->clear();
         if (failure_) std::rethrow_exception(failure_);
         return std::move(counts_);
     }
@@ -57,10 +53,23 @@ class ReadingPool {
   private:
     struct Task {
         std::unique_ptr<RowSink> sink;
+        RunTracker runs;
         FileReport report;
         std::atomic<bool> abandoned{false};
         bool is_read = false;
     };
+
+    // Starting a thread costs more than reading small files. The size of a pipe is unknown.
+    [[nodiscard]] unsigned useful_threads(unsigned wanted) const {
+        std::uint64_t bytes = 0;
+        for (const std::size_t i : files_)
+            bytes += set_.files[i].size_bytes > 0 ? set_.files[i].size_bytes : bytes_worth_a_thread;
+        // Each thread has a file open. Two more are left for what a sink may open.
+        const std::uint64_t descriptors = free_descriptors();
+        const std::uint64_t useful = std::min(
+            {1 + bytes / bytes_worth_a_thread, std::uint64_t{files_.size()}, descriptors > 2 ? descriptors - 2 : 1});
+        return static_cast<unsigned>(std::clamp<std::uint64_t>(useful, 1, wanted));
+    }
 
     void work() {
         ReadingThread thread;
@@ -68,7 +77,7 @@ class ReadingPool {
         for (std::size_t index = 0; start_file(lock, index);) {
             Task& task = tasks_[index];
             try {
-                task.sink = make_sink_(set_.files[index], index);
+                task.sink = calls_.make(set_.files[files_[index]], index);
                 lock.unlock();
                 read(index, task, thread);
                 lock.lock();
@@ -92,17 +101,19 @@ class ReadingPool {
     }
 
     void read(std::size_t index, Task& task, ReadingThread& thread) {
-        task.report = read_file(set_.files[index], *task.sink, thread, progress_, sizes_, task.abandoned);
-        if (task.abandoned) return;
-        task.sink->end();
-        task.sink->amend(task.report);
+        const std::size_t file = files_[index];
+        const FileSelection* const selection = is_settled_ ? &selection_.of_file(file) : nullptr;
+        task.report =
+            read_file({set_.files[file], *task.sink, task.runs, selection}, thread, *progress_, sizes_, task.abandoned);
+        if (!task.abandoned) task.sink->end(task.runs);
     }
 
     void take_finished() {
         for (auto task = tasks_.begin(); task != tasks_.end() && task->first < end_ && task->second.is_read;) {
             try {
                 counts_.add(task->second.report);
-                take_(*task->second.sink, std::move(task->second.report));
+                calls_.take(*task->second.sink, std::move(task->second.report));
+                if (!is_settled_) selection_.add(std::move(task->second.runs));
             } catch (...) {
                 return fail(task->first);
             }
@@ -120,19 +131,21 @@ class ReadingPool {
     }
 
     const InputSet& set_;
-    unsigned threads_;
     const BlockSizes sizes_;
-    const detail::MakeSink& make_sink_;
-    const detail::TakeSink& take_;
-    Progress progress_;
+    RunSelection& selection_;
+    const bool is_settled_;
+    const detail::SinkCalls& calls_;
+    std::vector<std::size_t> files_;  // of the set, that are read
+    unsigned threads_ = 1;
+    std::optional<Progress> progress_;
     InputCounts counts_;
 
     std::mutex mutex_;
     std::condition_variable changed_;
     std::size_t next_file_ = 0;
-    std::map<std::size_t, Task> tasks_;  // by index of the file: started and not taken
+    std::map<std::size_t, Task> tasks_;  // by index in files_: started and not taken
     std::exception_ptr failure_;
-    std::size_t end_ = set_.files.size();  // files from here on are not read: past the last, or the first that failed
+    std::size_t end_ = 0;  // files from here on are not read: past the last, or the first that failed
 };
 
 }  // namespace
@@ -145,9 +158,20 @@ unsigned usable_cores() {
     return std::clamp(count, 1U, max_default_threads);
 }
 
-InputCounts detail::read_all(const InputSet& set, const ReadOptions& options, const MakeSink& make_sink,
-                             const TakeSink& take) {
-    return ReadingPool(set, options, make_sink, take).read();
+InputCounts detail::read_run(const InputSet& set, const ReadOptions& options, RunSelection& selection,
+                             const SinkCalls& calls) {
+    ReadOptions last = options;
+    if (!selection.is_settled()) {
+        InputCounts counts = ReadingPool(set, options, selection, calls).read();
+        selection.settle();
+        if (selection.has_all()) return counts;
+        last.range.from = last.range.to;
+        calls.restart();
+    }
+    if (!selection.has_all()) selection.check_reading_again(set);
+    InputCounts counts = ReadingPool(set, last, selection, calls).read();
+    if (!selection.has_all()) selection.describe(counts);
+    return counts;
 }
 
 }  // namespace cep::tool
