@@ -122,7 +122,7 @@ bool exceeds_links(const SizeReport& size) {
 class ReportMaker {
   public:
     ReportMaker(const Job& job, const CommOptions& options)
-        : channels_(job), one_in_(std::uint64_t{1} << std::min(63U, job.choice.halvings())), options_(options) {
+        : channels_(job), one_in_(std::uint64_t{1} << std::min(63U, job.choice.level())), options_(options) {
         report_.inputs = job.inputs;
         report_.coverage = job.coverage;
         report_.options = options;

@@ -31,7 +31,7 @@ struct Job;
 /// PhaseSeries::blocks. `steps`: of which samples were kept, ascending.
 void find_blocking_comm(RankSeries& ranks, const std::vector<std::int64_t>& steps);
 
-/// Puts numbers in the place of keys in all samples of communication.
+/// Replaces keys by numbers in all samples of communication.
 [[nodiscard]] Collectives number_collectives(RankSeries& ranks, const std::vector<std::int64_t>& steps,
                                              std::size_t threads);
 

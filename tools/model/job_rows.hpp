@@ -153,7 +153,7 @@ class StepReader {
 void read_each(const JobRows& rows, std::span<const std::uint32_t> steps, std::size_t threads,
                const std::function<void(std::size_t, StepRows&)>& use);
 
-/// Steps that are evenly spread, with about so many rows.
+/// Steps at regular intervals, with about so many rows.
 [[nodiscard]] std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count, std::size_t threads);
 
 /// Sorts the rows of one rank: stream by stream, in the order of their starts, the outer ones first.

@@ -27,29 +27,28 @@
 
 namespace cep::tool {
 
-/// A step is kept if the hash of its number begins with enough zero bits. Each halving asks for one more, and leaves
-/// about half of the steps: some of those that were kept before it. So every file and thread keeps the same
-/// steps, however many halvings it went through on the way; and no fault that comes every n-th step is kept always
-/// or never.
+/// Adaptive sampling by hash: a step is kept if the hash of its number begins with as many zero bits as the level asks
+/// for. Each level leaves about half of the steps of the one below. So every file and thread keeps the same steps,
+/// however it came to its level; and no fault that comes every n-th step is kept always or never.
 class StepChoice {
   public:
-    static constexpr unsigned none = 64;  // halvings that leave no step
+    static constexpr unsigned none = 64;  // a level that leaves no step
 
-    explicit constexpr StepChoice(unsigned halvings = 0) : halvings_(std::min(halvings, none)) {}
+    explicit constexpr StepChoice(unsigned level = 0) : level_(std::min(level, none)) {}
 
-    /// The most halvings that leave this step.
-    [[nodiscard]] static constexpr unsigned halvings_of(std::int64_t step) {
+    /// The highest level that keeps this step.
+    [[nodiscard]] static constexpr unsigned level_of(std::int64_t step) {
         const int zeros = std::countl_zero(mix_bits(static_cast<std::uint64_t>(step)));
         return std::min(static_cast<unsigned>(zeros), none - 1);
     }
-    [[nodiscard]] constexpr bool keeps(std::int64_t step) const { return halvings_of(step) >= halvings_; }
-    [[nodiscard]] constexpr bool keeps_all() const { return halvings_ == 0; }
-    [[nodiscard]] constexpr unsigned halvings() const { return halvings_; }
+    [[nodiscard]] constexpr bool keeps(std::int64_t step) const { return level_of(step) >= level_; }
+    [[nodiscard]] constexpr bool keeps_all() const { return level_ == 0; }
+    [[nodiscard]] constexpr unsigned level() const { return level_; }
 
     friend constexpr auto operator<=>(StepChoice, StepChoice) = default;
 
   private:
-    unsigned halvings_;
+    unsigned level_;
 };
 
 /// Leaves so many of some steps, which ascend: those whose numbers have the smallest hashes, so that each is as likely
@@ -64,13 +63,13 @@ void leave_some(std::vector<Step>& steps, std::size_t count, NumberOf number_of)
     std::sort(steps.begin(), steps.end());
 }
 
-/// Counts by halvings_of() their step.
+/// Counts by level_of() their step.
 class StepTally {
   public:
-    /// By halvings: how many are left after so many.
+    /// By level: how many it keeps.
     using Left = std::array<std::uint64_t, StepChoice::none>;
 
-    void add(unsigned halvings_of_step, std::uint64_t count = 1) { counts_[halvings_of_step] += count; }
+    void add(unsigned level_of_step, std::uint64_t count = 1) { counts_[level_of_step] += count; }
     void add(const StepTally& other) {
         for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
     }

@@ -110,10 +110,10 @@ bool SeriesBuilder::admits_channel(const Row& row, SampleBudget& budget) {
 void SeriesBuilder::enter_step(std::int64_t step) {
     const std::size_t known = series_.steps.size();
     last_step_ = find_step(step);
-    halvings_of_step_ = StepChoice::halvings_of(step);
+    level_of_step_ = StepChoice::level_of(step);
     if (series_.steps.size() == known) return;
-    if (step_counts_.size() <= halvings_of_step_) step_counts_.resize(halvings_of_step_ + 1);
-    ++step_counts_[halvings_of_step_];
+    if (step_counts_.size() <= level_of_step_) step_counts_.resize(level_of_step_ + 1);
+    ++step_counts_[level_of_step_];
 }
 
 StepTally SeriesBuilder::step_tally() const {

@@ -26,8 +26,9 @@ namespace cep::tool {
 
 /// How many durations and ranks a whole analysis may keep. Shared by all files.
 ///
-/// Of more durations, those of some steps are kept; which steps follows from all durations, and not from when a thread
-/// finds out. While files are read, less is known than at the end, so that the choice only ever gets smaller.
+/// Where there are more durations, those of some steps are kept; which steps follows from all durations, and not from
+/// when a thread finds out. While files are read, less is known than at the end, so that the choice only ever gets
+/// smaller.
 class SampleBudget {
   public:
     // A verdict needs steps to compare. Where the budget leaves fewer, which takes thousands of ranks, more is kept.
@@ -42,12 +43,12 @@ class SampleBudget {
         spent_.add(samples);
         const StepTally::Left steps = steps_of_series.left();
         for (std::size_t i = 0; i < steps.size(); ++i) most_steps_[i] = std::max(most_steps_[i], steps[i]);
-        while (is_exceeded()) ++halvings_;
-        return StepChoice(halvings_);
+        while (is_exceeded()) ++level_;
+        return StepChoice(level_);
     }
     [[nodiscard]] StepChoice choice() const {
         const std::lock_guard guard(mutex_);
-        return StepChoice(halvings_);
+        return StepChoice(level_);
     }
     /// Ask for room for one rank of one file, and for one run of it.
     [[nodiscard]] bool admit_rank() { return ranks_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
@@ -68,17 +69,17 @@ class SampleBudget {
   private:
     // Grows with what is known, so that what is exceeded now is at the end.
     [[nodiscard]] bool is_exceeded() const {
-        if (halvings_ + 1 == StepChoice::none) return false;
-        const std::uint64_t kept = spent_.left()[halvings_];
+        if (level_ + 1 == StepChoice::none) return false;
+        const std::uint64_t kept = spent_.left()[level_];
         if (kept <= samples_) return false;
-        return most_steps_[halvings_ + 1] >= few_steps || kept / times_for_few_steps > samples_;
+        return most_steps_[level_ + 1] >= few_steps || kept / times_for_few_steps > samples_;
     }
 
     const std::uint64_t samples_;
     mutable std::mutex mutex_;
     StepTally spent_;
     StepTally::Left most_steps_{};  // of any series
-    unsigned halvings_ = 0;
+    unsigned level_ = 0;
     std::atomic<std::uint64_t> ranks_{0};
     std::atomic<std::uint64_t> runs_{0};
     std::atomic<std::uint64_t> channels_{0};
@@ -91,8 +92,8 @@ class SampleMeter {
     explicit SampleMeter(std::shared_ptr<SampleBudget> budget)
         : budget_(std::move(budget)), choice_(budget_->choice()) {}
 
-    void count(unsigned halvings_of_step) {
-        samples_.add(halvings_of_step);
+    void count(unsigned level_of_step) {
+        samples_.add(level_of_step);
         ++portion_;
     }
     [[nodiscard]] bool is_due() const { return portion_ >= full_portion; }
@@ -170,8 +171,8 @@ class SeriesBuilder {
     std::uint32_t last_step_ = 0;
     std::uint32_t last_step_span_ = UINT32_MAX;  // the step whose step span was seen last
     bool steps_ascend_ = true;
-    unsigned halvings_of_step_ = 0;           // of last_step_
-    std::vector<std::uint32_t> step_counts_;  // by halvings_of() the steps; as long as needed
+    unsigned level_of_step_ = 0;              // of last_step_
+    std::vector<std::uint32_t> step_counts_;  // by level_of() the steps; as long as needed
 };
 
 // What follows is here and not in the source, as it is called for every row.
@@ -212,9 +213,9 @@ inline void SeriesBuilder::add(const Row& row, SampleMeter& meter) {
     const CommMessage message = is_comm ? add_comm(row, phase, meter.budget(), sample) : CommMessage();
     if (!meter.choice().keeps_all()) [[unlikely]] {
         phase.of_all_steps.add(sample);
-        if (halvings_of_step_ < meter.choice().halvings()) return;
+        if (level_of_step_ < meter.choice().level()) return;
     }
-    meter.count(halvings_of_step_);
+    meter.count(level_of_step_);
     phase.may_repeat |= !phase.samples.empty() && may_repeat(phase.samples, sample);
     phase.samples.push_back(sample);
     if (is_comm && keeps_messages_) phase.messages.push_back(message);

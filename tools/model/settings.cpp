@@ -31,10 +31,10 @@ void add_uneven(JobSettings& settings, const Settings& others, const std::vector
         const std::string_view usual = find(settings.usual, name);
         const std::string_view odd = find(others, name);
         if (usual == odd) return;
-        const auto known = std::find_if(settings.uneven.begin(), settings.uneven.end(),
-                                        [&](const UnevenSetting& one) { return one.name == name; });
-        if (known == settings.uneven.end())
-            settings.uneven.push_back({name, std::string(usual), std::string(odd), ranks});
+        const auto known = std::find_if(settings.differing.begin(), settings.differing.end(),
+                                        [&](const DifferingSetting& one) { return one.name == name; });
+        if (known == settings.differing.end())
+            settings.differing.push_back({name, std::string(usual), std::string(odd), ranks});
         else
             known->odd_ranks.insert(known->odd_ranks.end(), ranks.begin(), ranks.end());
     };
@@ -61,7 +61,7 @@ JobSettings find_settings(const RankSeries& ranks) {
     settings.usual = parse(most->first);
     for (auto it = by_text.begin(); it != by_text.end(); ++it)
         if (it != most) add_uneven(settings, parse(it->first), it->second);
-    for (UnevenSetting& one : settings.uneven) std::sort(one.odd_ranks.begin(), one.odd_ranks.end());
+    for (DifferingSetting& one : settings.differing) std::sort(one.odd_ranks.begin(), one.odd_ranks.end());
     return settings;
 }
 

@@ -16,7 +16,7 @@ namespace cep::tool {
 using Settings = std::vector<std::pair<std::string, std::string>>;  // name and value, in the order of the run row
 
 /// A setting that is not the same on all ranks that have settings.
-struct UnevenSetting {
+struct DifferingSetting {
     std::string name;
     std::string usual;  // on most ranks; "" where these do not have it
     std::string odd;    // of the lowest rank where it is another
@@ -25,7 +25,7 @@ struct UnevenSetting {
 
 struct JobSettings {
     Settings usual;  // those of most ranks
-    std::vector<UnevenSetting> uneven;
+    std::vector<DifferingSetting> differing;
 
     /// "" where there is none of that name.
     [[nodiscard]] std::string_view value_of(std::string_view name) const;

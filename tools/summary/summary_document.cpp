@@ -131,10 +131,10 @@ std::string describe_settings(const Settings& settings) {
     return settings.size() > most ? fmt::format("{} and {} more", text, settings.size() - most) : text;
 }
 
-std::string describe_uneven(const UnevenSetting& uneven) {
+std::string describe_differing(const DifferingSetting& differing) {
     const auto or_none = [](const std::string& value) { return value.empty() ? "not set" : value; };
-    return fmt::format("{} is {} on {} and {} on most", uneven.name, or_none(uneven.odd),
-                       format_numbers("rank", uneven.odd_ranks), or_none(uneven.usual));
+    return fmt::format("{} is {} on {} and {} on most", differing.name, or_none(differing.odd),
+                       format_numbers("rank", differing.odd_ranks), or_none(differing.usual));
 }
 
 std::vector<SettingAdvice> advise_on_settings(const JobSettings& settings, const Verdict* verdict) {
@@ -145,8 +145,8 @@ void add_settings(Document& document, const JobSettings& settings, const Verdict
     constexpr std::size_t most = 3;
     if (settings.usual.empty()) return;
     document.facts.push_back({"settings", describe_settings(settings.usual)});
-    for (std::size_t i = 0; i < std::min(most, settings.uneven.size()); ++i)
-        document.evidence.push_back(describe_uneven(settings.uneven[i]));
+    for (std::size_t i = 0; i < std::min(most, settings.differing.size()); ++i)
+        document.evidence.push_back(describe_differing(settings.differing[i]));
     for (const SettingAdvice& advice : advise_on_settings(settings, verdict)) document.next.push_back(advice.text);
 }
 
@@ -155,7 +155,7 @@ void write_settings(JsonWriter& json, const JobSettings& settings, const Verdict
         json.object("usual", [&] {
             for (const auto& [name, value] : of_job.usual) json.members(name, value);
         });
-        json.objects("uneven", of_job.uneven, [&](const UnevenSetting& one) {
+        json.objects("uneven", of_job.differing, [&](const DifferingSetting& one) {
             json.members("name", one.name, "usual", one.usual, "odd", one.odd, "ranks", one.odd_ranks);
         });
         json.objects("advice", advise_on_settings(of_job, verdict),

@@ -14,16 +14,16 @@ namespace {
 
 TEST(StepChoice, EachHalvingLeavesHalfOfTheStepsThatWereLeft) {
     constexpr int steps = 1 << 17;
-    for (unsigned halvings = 0; halvings < 8; ++halvings) {
+    for (unsigned level = 0; level < 8; ++level) {
         int kept = 0;
         for (int step = 0; step < steps; ++step) {
-            const bool is_kept = StepChoice(halvings).keeps(step);
+            const bool is_kept = StepChoice(level).keeps(step);
             kept += is_kept;
-            if (is_kept && halvings > 0) {
-                EXPECT_TRUE(StepChoice(halvings - 1).keeps(step));
+            if (is_kept && level > 0) {
+                EXPECT_TRUE(StepChoice(level - 1).keeps(step));
             }
         }
-        const double expected = std::ldexp(steps, -static_cast<int>(halvings));
+        const double expected = std::ldexp(steps, -static_cast<int>(level));
         EXPECT_NEAR(kept, expected, 4 * std::sqrt(expected));
     }
     EXPECT_TRUE(StepChoice().keeps_all());
@@ -43,7 +43,7 @@ TEST(StepChoice, NoPeriodIsKeptAlwaysOrNever) {
 TEST(StepChoice, OfAllHalvingsNoStepIsLeft) {
     for (const std::int64_t step : {std::int64_t{0}, std::int64_t{1}, INT64_MIN, INT64_MAX}) {
         EXPECT_FALSE(StepChoice(StepChoice::none).keeps(step));
-        EXPECT_TRUE(StepChoice(StepChoice::halvings_of(step)).keeps(step));
+        EXPECT_TRUE(StepChoice(StepChoice::level_of(step)).keeps(step));
     }
     EXPECT_EQ(StepChoice(1000), StepChoice(StepChoice::none));
 }
@@ -52,7 +52,7 @@ TEST(StepChoice, OfAllHalvingsNoStepIsLeft) {
 StepChoice choice_for(std::uint64_t budget_samples, int ranks, int steps) {
     SampleBudget budget(budget_samples);
     StepTally of_rank;
-    for (int step = 0; step < steps; ++step) of_rank.add(StepChoice::halvings_of(step));
+    for (int step = 0; step < steps; ++step) of_rank.add(StepChoice::level_of(step));
     for (int rank = 0; rank < ranks; ++rank) budget.spend(of_rank, of_rank);
     return budget.choice();
 }
@@ -73,7 +73,7 @@ TEST(SampleBudget, KeepsMoreRatherThanAFewStepsUpToFourTimesAsMany) {
 TEST(SampleBudget, ItsChoiceIsThatOfTheSumsWhateverCameFirst) {
     StepTally few;
     StepTally many;
-    for (int step = 0; step < 5000; ++step) (step < 100 ? few : many).add(StepChoice::halvings_of(step));
+    for (int step = 0; step < 5000; ++step) (step < 100 ? few : many).add(StepChoice::level_of(step));
     SampleBudget one(800);
     SampleBudget other(800);
     for (int i = 0; i < 7; ++i) one.spend(few, few);
