@@ -73,9 +73,9 @@ class Builder {
   private:
     /// What the phases of a rank are for the table and the ledger. Ranks usually have the same.
     struct PhaseMap {
-        std::vector<std::size_t> places;  // index into table_.local
+        std::vector<std::size_t> local_indices;  // index into table_.local
         std::vector<PhaseUse> uses;
-        std::vector<std::uint32_t> of_ledger;  // their places in the ledger
+        std::vector<std::uint32_t> of_ledger;  // their indices in the ledger
     };
     /// How many spans of a local phase each rank has in each step.
     using Counts = StepMatrix;
@@ -120,21 +120,21 @@ class Builder {
         steps_ = all_steps(ranks_);
         table_.all_steps = steps_.size();
         std::vector<std::int64_t> kept = steps_;
-        erase_uneven(kept);
+        erase_partial(kept);
         for (std::vector<std::int64_t>* steps : {&steps_, &kept})
             if (!job_.choice.keeps_all())
                 std::erase_if(*steps, [this](std::int64_t step) { return !job_.choice.keeps(step); });
         table_.steps = std::move(kept);
         thin_steps();
-        in_table_ = places_in(steps_, table_.steps);
+        in_table_ = indices_in(steps_, table_.steps);
         collector_.emplace(job_, steps_);
     }
 
-    void erase_uneven(std::vector<std::int64_t>& steps) const {
-        const std::vector<bool> is_uneven = find_partial_steps(ranks_, steps);
-        if (is_uneven.empty()) return;
-        std::size_t place = 0;
-        std::erase_if(steps, [&](std::int64_t) { return is_uneven[place++]; });
+    void erase_partial(std::vector<std::int64_t>& steps) const {
+        const std::vector<bool> is_partial = find_partial_steps(ranks_, steps);
+        if (is_partial.empty()) return;
+        std::size_t index = 0;
+        std::erase_if(steps, [&](std::int64_t) { return is_partial[index++]; });
     }
 
     void thin_steps() {
@@ -162,10 +162,10 @@ class Builder {
             if (is_kept[i]) in_table[i] = add_phase(phases[i]->name, phases[i]->kind);
         for (std::size_t i = 0; i < phases.size(); ++i) {
             if (is_kept[i]) continue;
-            if (table_.folded_phases++ == 0) folded_place_ = add_phase(std::string(folded_name), schema::Kind::other);
-            in_table[i] = folded_place_;
+            if (table_.folded_phases++ == 0) folded_index_ = add_phase(std::string(folded_name), schema::Kind::other);
+            in_table[i] = folded_index_;
         }
-        for (auto& [name, place] : places_) place = in_table[place];
+        for (auto& [name, local_index] : local_indices_) local_index = in_table[local_index];
     }
 
     std::size_t add_phase(std::string name, schema::Kind kind) {
@@ -175,14 +175,14 @@ class Builder {
         return counts_.size() - 1;
     }
 
-    /// Of each its first series, in the order in which they were seen first; places_ says where each is.
+    /// Of each its first series, in the order in which they were seen first; local_indices_ says where each is.
     [[nodiscard]] std::vector<const PhaseSeries*> find_local_phases() {
         std::vector<const PhaseSeries*> phases;
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series)
                 for (const PhaseSeries& phase : series.phases)
                     if (phase.kind != schema::Kind::comm && (phase.kind != schema::Kind::step || !reading_.encloses) &&
-                        places_.try_emplace(phase.name, phases.size()).second)
+                        local_indices_.try_emplace(phase.name, phases.size()).second)
                         phases.push_back(&phase);
         return phases;
     }
@@ -197,7 +197,7 @@ class Builder {
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series)
                 for (const PhaseSeries& phase : series.phases)
-                    if (const auto found = places_.find(phase.name); found != places_.end())
+                    if (const auto found = local_indices_.find(phase.name); found != local_indices_.end())
                         totals_ms[found->second] += totals_of(phase).sum_ms;
         std::vector<std::size_t> by_time(phases.size());
         std::iota(by_time.begin(), by_time.end(), std::size_t{0});
@@ -223,12 +223,12 @@ class Builder {
     [[nodiscard]] std::shared_ptr<const PhaseMap> map_of(const std::vector<RankPhase>& phases) {
         auto map = std::make_shared<PhaseMap>();
         for (const RankPhase& phase : phases) {
-            const auto found = places_.find(phase.name);
-            map->places.push_back(found == places_.end() ? 0 : found->second);
+            const auto found = local_indices_.find(phase.name);
+            map->local_indices.push_back(found == local_indices_.end() ? 0 : found->second);
             const bool is_pair = phase.kind == schema::Kind::comm && is_between_two(phase.name);
             map->uses.push_back(is_pair ? PhaseUse{TimeKind::bubble, transfer_ms_of(phase.name)}
                                         : PhaseUse{piece_of(phase.name, phase.kind)});
-            map->of_ledger.push_back(collector_->place_of(phase, map->uses.back().piece));
+            map->of_ledger.push_back(collector_->index_of(phase, map->uses.back().piece));
         }
         return map;
     }
@@ -299,7 +299,7 @@ class Builder {
         const std::int64_t step = steps_[step_index];
         if (in_table_[step_index] != nowhere) {
             const std::size_t cell = rank * table_.steps.size() + in_table_[step_index];
-            add_step(cell, of_rank, maps_[rank]->places);
+            add_step(cell, of_rank, maps_[rank]->local_indices);
             const bool follows = before.end_ns != 0 && step == before.step + 1;
             const std::int64_t gap_ns = follows ? of_rank.extent.begin_ns - before.end_ns : 0;
             if (gap_ns > 0) table_.uncovered_ms.add_to_cell(cell, static_cast<double>(gap_ns) * 1e-6);
@@ -307,17 +307,17 @@ class Builder {
         before = {step, of_rank.extent.end_ns};
     }
 
-    void add_step(std::size_t cell, const RankStep& of_rank, const std::vector<std::size_t>& places) {
+    void add_step(std::size_t cell, const RankStep& of_rank, const std::vector<std::size_t>& local_indices) {
         for (const LocalTime& time : of_rank.local) {
-            const std::size_t place = places[time.phase];
-            if (place == folded_place_) {
+            const std::size_t local_index = local_indices[time.phase];
+            if (local_index == folded_index_) {
                 add_folded(cell, time);
                 continue;
             }
-            table_.local[place].own_ms.set_cell(cell, time.own_ms);
-            table_.local[place].duration_ms.set_cell(cell, time.duration_ms);
-            table_.local[place].is_launch_bound[cell] = time.is_launch_bound;
-            counts_[place].set_cell(cell, time.spans);
+            table_.local[local_index].own_ms.set_cell(cell, time.own_ms);
+            table_.local[local_index].duration_ms.set_cell(cell, time.duration_ms);
+            table_.local[local_index].is_launch_bound[cell] = time.is_launch_bound;
+            counts_[local_index].set_cell(cell, time.spans);
         }
         table_.step_ms.set_cell(cell, of_rank.step_ms);
         table_.comm_ms.set_cell(cell, of_rank.comm_ms);
@@ -328,33 +328,33 @@ class Builder {
 
     // Several phases share these cells.
     void add_folded(std::size_t cell, const LocalTime& time) {
-        LocalPhase& folded = table_.local[folded_place_];
+        LocalPhase& folded = table_.local[folded_index_];
         folded.own_ms.add_to_cell(cell, time.own_ms);
         folded.duration_ms.add_to_cell(cell, time.duration_ms);
-        counts_[folded_place_].add_to_cell(cell, time.spans);
+        counts_[folded_index_].add_to_cell(cell, time.spans);
     }
 
     // A rank that lost one of four micro-batches' rows did not work less: it has the mean of those that are there for
     // it.
     void complete_partial_steps() {
-        for_all(counts_.size(), threads_, [&](std::size_t place) {
-            const Counts counts = std::move(counts_[place]);
+        for_all(counts_.size(), threads_, [&](std::size_t local_index) {
+            const Counts counts = std::move(counts_[local_index]);
             std::vector<double> usual = quantiles_over_ranks(counts, 0.5);
             for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank)
                 for (std::size_t step = 0; step < usual.size(); ++step)
                     if (const double count = counts.at(rank, step); count < usual[step])
-                        complete(table_.local[place], rank, step, usual[step], count);
-            table_.local[place].usual_spans = median_of(std::move(usual));
-            std::vector<std::uint8_t>& is_bound = table_.local[place].is_launch_bound;
+                        complete(table_.local[local_index], rank, step, usual[step], count);
+            table_.local[local_index].usual_spans = median_of(std::move(usual));
+            std::vector<std::uint8_t>& is_bound = table_.local[local_index].is_launch_bound;
             if (std::find(is_bound.begin(), is_bound.end(), 1) == is_bound.end()) is_bound = {};
         });
     }
 
     void add_own_work(Ledger& ledger) const {
         for (PhaseLedger& phase : ledger.phases) {
-            const auto place = places_.find(phase.name);
-            if (place == places_.end() || place->second == folded_place_) continue;
-            const StepMatrix& own_ms = table_.local[place->second].own_ms;
+            const auto found = local_indices_.find(phase.name);
+            if (found == local_indices_.end() || found->second == folded_index_) continue;
+            const StepMatrix& own_ms = table_.local[found->second].own_ms;
             for (std::size_t rank = 0; rank < own_ms.ranks(); ++rank)
                 phase.own_ms.push_back(static_cast<float>(mean_of(own_ms.of_rank(rank))));
         }
@@ -383,7 +383,7 @@ class Builder {
     JobTable table_;
     StepReading reading_;
     std::vector<std::int64_t> steps_;      // all of which durations were kept
-    std::vector<std::uint32_t> in_table_;  // by step: its place in the table, or nowhere
+    std::vector<std::uint32_t> in_table_;  // by step: its index in the table, or nowhere
     std::optional<LedgerCollector> collector_;
     std::vector<StepBefore> steps_before_;                       // by rank of the table
     std::vector<const std::vector<RunSeries>*> series_;          // by rank of the table
@@ -391,8 +391,8 @@ class Builder {
     std::vector<std::shared_ptr<const PhaseMap>> maps_;          // by rank of the table
     std::unordered_map<std::string_view, double> transfers_ms_;  // by phase: of spans that no other rank's belong to
     std::size_t span_count_ = 0;
-    std::unordered_map<std::string_view, std::size_t> places_;            // by phase: index into table_.local
-    std::size_t folded_place_ = std::numeric_limits<std::size_t>::max();  // of the phases that were not kept
+    std::unordered_map<std::string_view, std::size_t> local_indices_;     // by phase: index into table_.local
+    std::size_t folded_index_ = std::numeric_limits<std::size_t>::max();  // of the phases that were not kept
     std::vector<Counts> counts_;
 };
 

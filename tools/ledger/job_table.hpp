@@ -67,7 +67,7 @@ struct JobTable {
     double matched_comm = 0;             // share of the time in communication that was matched with that of other ranks
     std::vector<double> median_step_ms;  // of step_ms, over ranks, by step
     StepMatrix step_ms;                  // the step span; without any, from the first begin of the step to the last end
-    StepMatrix comm_ms;                  // in all communication, overlapping parts once
+    StepMatrix comm_ms;                  // in all communication, overlaps once
     StepMatrix wait_ms;         // of comm_ms: waiting for late ranks while no work runs, no bubble; NaN if unknown
     StepMatrix exposed_ms;      // of comm_ms: not beside a local phase
     StepMatrix uncovered_ms;    // in no phase: inside of the step, and between it and the step before

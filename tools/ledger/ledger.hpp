@@ -54,7 +54,7 @@ struct RankLedger {
     std::vector<Visible> visible;  // see PhaseLedger
 };
 
-/// What is seen of a phase: time in which nothing of a higher place in the order of TimeKind ran beside it.
+/// What is seen of a phase: time in which nothing earlier in the order of TimeKind ran beside it.
 struct PhaseLedger {
     std::string name;
     schema::Kind kind = schema::Kind::other;

@@ -24,11 +24,11 @@ void add_exposures(std::span<const Exposure> exposures, std::vector<std::int64_t
 
 }  // namespace
 
-std::vector<std::uint32_t> places_in(const std::vector<std::int64_t>& all, const std::vector<std::int64_t>& some) {
-    std::vector<std::uint32_t> places(all.size(), nowhere);
+std::vector<std::uint32_t> indices_in(const std::vector<std::int64_t>& all, const std::vector<std::int64_t>& some) {
+    std::vector<std::uint32_t> indices(all.size(), nowhere);
     for (std::size_t i = 0, at = 0; i < all.size() && at < some.size(); ++i)
-        if (all[i] == some[at]) places[i] = static_cast<std::uint32_t>(at++);
-    return places;
+        if (all[i] == some[at]) indices[i] = static_cast<std::uint32_t>(at++);
+    return indices;
 }
 
 void LedgerCollector::StepSum::add(const StepSum& other) {
@@ -47,7 +47,7 @@ LedgerCollector::StepSum& LedgerCollector::ThreadSums::sum_of(std::uint32_t step
 LedgerCollector::LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps)
     : job_(job), steps_(steps), kept_steps_(steps), step_unit_(find_step_unit()) {
     leave_some(kept_steps_, max_ledger_steps, [](std::int64_t step) { return step; });
-    kept_places_ = places_in(steps, kept_steps_);
+    kept_indices_ = indices_in(steps, kept_steps_);
     sums_.resize(kept_steps_.size());
     for (const auto& [name, mark] : job.marks)
         if (const TimeKind piece = named_piece_of(name); piece != TimeKind::other)
@@ -69,17 +69,17 @@ std::int64_t LedgerCollector::find_step_unit() const {
     return is_unit ? most->first / *job_.steps.stride : 1;
 }
 
-std::uint32_t LedgerCollector::place_of(const RankPhase& phase, TimeKind piece) {
+std::uint32_t LedgerCollector::index_of(const RankPhase& phase, TimeKind piece) {
     const auto [known, is_new] = phase_places_.try_emplace(phase.name, static_cast<std::uint32_t>(phases_.size()));
     if (is_new) phases_.push_back({std::string(phase.name), phase.kind, piece, 0});
     return known->second;
 }
 
-void LedgerCollector::add_rank(const std::vector<RunSeries>& all_series, const std::vector<std::uint32_t>& places) {
+void LedgerCollector::add_rank(const std::vector<RunSeries>& all_series, const std::vector<std::uint32_t>& indices) {
     const bool is_whole = !job_.filter.has_steps() && !job_.filter.has_phases();
     const std::int64_t stride = all_series.back().run.record_every_n_steps.value_or(1);
     states_.push_back(
-        {RankTimeline(all_series, step_unit_, stride, is_whole), &places, std::vector<std::int64_t>(places.size())});
+        {RankTimeline(all_series, step_unit_, stride, is_whole), &indices, std::vector<std::int64_t>(indices.size())});
     tallies_.emplace_back();
     ranks_.emplace_back();
 }
@@ -142,13 +142,13 @@ void LedgerCollector::add(const ThreadSums& sums) {
 }
 
 void LedgerCollector::add_sum(std::size_t step, const StepSum& sum) {
-    if (kept_places_[step] != nowhere) sums_[kept_places_[step]].add(sum);
+    if (kept_indices_[step] != nowhere) sums_[kept_indices_[step]].add(sum);
 }
 
 Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional<double> peak_flops) {
     const auto count = static_cast<std::uint32_t>(steps_.size());
     ThreadSums last({count, count});
-    const std::vector<std::uint32_t> places = sort_phases();
+    const std::vector<std::uint32_t> indices = sort_phases();
     bool is_timed = false;
     for (std::size_t rank = 0; rank < states_.size(); ++rank) {
         RankState& state = states_[rank];
@@ -159,7 +159,7 @@ Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional
         ledger.rank = roles[rank].rank;
         for (std::size_t i = 0; i < state.visible_ns.size(); ++i) {
             if (state.visible_ns[i] == 0) continue;
-            const std::uint32_t phase = places[(*state.places)[i]];
+            const std::uint32_t phase = indices[(*state.indices)[i]];
             ledger.visible.push_back({phase, static_cast<double>(state.visible_ns[i]) * 1e-6});
             phases_[phase].visible_ms += ledger.visible.back().ms;
         }
@@ -171,20 +171,20 @@ Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional
     return LedgerBuilder(roles, peak_flops, std::move(tallies_)).finish(std::move(ledger));
 }
 
-/// By name. Returns the new place of each.
+/// By name. Returns the new index of each.
 std::vector<std::uint32_t> LedgerCollector::sort_phases() {
     std::vector<std::uint32_t> order(phases_.size());
     std::iota(order.begin(), order.end(), 0U);
     std::sort(order.begin(), order.end(),
               [this](std::uint32_t a, std::uint32_t b) { return phases_[a].name < phases_[b].name; });
-    std::vector<std::uint32_t> places(order.size());
+    std::vector<std::uint32_t> indices(order.size());
     std::vector<PhaseLedger> sorted;
     for (const std::uint32_t phase : order) {
-        places[phase] = static_cast<std::uint32_t>(sorted.size());
+        indices[phase] = static_cast<std::uint32_t>(sorted.size());
         sorted.push_back(std::move(phases_[phase]));
     }
     phases_ = std::move(sorted);
-    return places;
+    return indices;
 }
 
 /// Rows without starts count where there are no others.

@@ -20,9 +20,9 @@ namespace cep::tool {
 
 inline constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
 
-/// By place in `all`: the place in `some` of them, or `nowhere`; both ascend.
-[[nodiscard]] std::vector<std::uint32_t> places_in(const std::vector<std::int64_t>& all,
-                                                   const std::vector<std::int64_t>& some);
+/// By index in `all`: the index in `some` of them, or `nowhere`; both ascend.
+[[nodiscard]] std::vector<std::uint32_t> indices_in(const std::vector<std::int64_t>& all,
+                                                    const std::vector<std::int64_t>& some);
 
 class LedgerCollector {
   public:
@@ -30,9 +30,9 @@ class LedgerCollector {
     LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps);
 
     /// Index of the phase in the ledger.
-    [[nodiscard]] std::uint32_t place_of(const RankPhase& phase, TimeKind piece);
-    /// Rank by rank, once all phases have their places; `places`: of the rank's phases. Both must outlive this.
-    void add_rank(const std::vector<RunSeries>& all_series, const std::vector<std::uint32_t>& places);
+    [[nodiscard]] std::uint32_t index_of(const RankPhase& phase, TimeKind piece);
+    /// Rank by rank, once all phases have their indices; `indices`: of the rank's phases. Both must outlive this.
+    void add_rank(const std::vector<RunSeries>& all_series, const std::vector<std::uint32_t>& indices);
 
     /// A recorded step over ranks. Integers, so that sums do not depend on the number of threads.
     struct StepSum {
@@ -68,7 +68,7 @@ class LedgerCollector {
     /// What is known of a rank from one step to the next.
     struct RankState {
         RankTimeline timeline;
-        const std::vector<std::uint32_t>* places;
+        const std::vector<std::uint32_t>* indices;
         std::vector<std::int64_t> visible_ns;  // by phase of the rank
     };
 
@@ -84,7 +84,7 @@ class LedgerCollector {
     const Job& job_;
     const std::vector<std::int64_t>& steps_;
     std::vector<std::int64_t> kept_steps_;  // all, or a random sample of them
-    std::vector<std::uint32_t> kept_places_;
+    std::vector<std::uint32_t> kept_indices_;
     std::vector<StepSum> sums_;  // by kept step
     std::int64_t step_unit_;
     std::vector<PhaseLedger> phases_;

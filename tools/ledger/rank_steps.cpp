@@ -76,8 +76,8 @@ void StepAnalyser::start(const std::vector<RankPhase>& phases) {
     has_step_ = false;
     step_ms_ = wait_ms_ = 0;
     step_ = {0, 0};
-    if (places_.size() < phases.size()) {
-        places_.resize(phases.size());
+    if (local_indices_.size() < phases.size()) {
+        local_indices_.resize(phases.size());
         rows_.resize(phases.size());
     }
 }
@@ -172,9 +172,9 @@ void StepAnalyser::keep_outermost() {
 }
 
 LocalTime& StepAnalyser::local_time_of(std::uint32_t phase) {
-    const std::uint32_t place = places_[phase];  // of an earlier step, if not of this one
-    if (place < result_.local.size() && result_.local[place].phase == phase) return result_.local[place];
-    places_[phase] = static_cast<std::uint32_t>(result_.local.size());
+    const std::uint32_t index = local_indices_[phase];  // of an earlier step, if not of this one
+    if (index < result_.local.size() && result_.local[index].phase == phase) return result_.local[index];
+    local_indices_[phase] = static_cast<std::uint32_t>(result_.local.size());
     result_.local.push_back({phase, 0, 0, 0, false});
     return result_.local.back();
 }

@@ -153,10 +153,10 @@ class StepAnalyser {
     // With starts, both by their begin:
     std::vector<Item> local_;
     std::vector<Item> comm_;
-    std::vector<const Item*> on_device_;   // both, by their begin
-    std::vector<const Item*> last_local_;  // of each stream, as far as it was seen
-    std::vector<std::uint32_t> places_;    // by phase: index of its LocalTime
-    std::vector<NumberedRows> rows_;       // by phase; of those in the step
+    std::vector<const Item*> on_device_;        // both, by their begin
+    std::vector<const Item*> last_local_;       // of each stream, as far as it was seen
+    std::vector<std::uint32_t> local_indices_;  // by phase: index of its LocalTime
+    std::vector<NumberedRows> rows_;            // by phase; of those in the step
     Intervals comm_set_;
     Intervals waits_;
     Intervals local_set_;
