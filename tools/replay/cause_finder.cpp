@@ -68,7 +68,7 @@ class BalancedJobFinder {
     // A slow rank among them does not make a role slow, nor does what few of them do.
     void find_role_medians() {
         job_.role_medians_ms.assign(model_.keys.size(), 0);
-        std::map<decltype(NodeKey().place()), std::pair<double, double>> means;
+        std::map<decltype(NodeKey().position()), std::pair<double, double>> means;
         for (std::uint32_t key = 0; key < model_.keys.size(); ++key) {
             if (steps_.is_comm(key) || model_.is_of_few(key)) continue;
             std::vector<double> of_rank;
@@ -76,13 +76,13 @@ class BalancedJobFinder {
                 of_rank.push_back(static_cast<double>(steps_.typical.of_rank(key, rank)));
             if (of_rank.empty()) continue;
             job_.role_medians_ms[key] = static_cast<float>(median_of(of_rank));
-            auto& [sum, count] = means[model_.keys[key].place()];
+            auto& [sum, count] = means[model_.keys[key].position()];
             sum += static_cast<double>(job_.role_medians_ms[key]) * static_cast<double>(of_rank.size());
             count += static_cast<double>(of_rank.size());
         }
         job_.balanced_ms = job_.role_medians_ms;
         for (std::uint32_t key = 0; key < model_.keys.size(); ++key)
-            if (const auto found = means.find(model_.keys[key].place()); found != means.end())
+            if (const auto found = means.find(model_.keys[key].position()); found != means.end())
                 job_.balanced_ms[key] = static_cast<float>(found->second.first / found->second.second);
     }
 
@@ -238,7 +238,7 @@ class CauseFinder {
     [[nodiscard]] SlowRanks find_slow_ranks() const {
         SlowRanks slow{std::vector<bool>(steps_.ranks()), !slow_.empty()};
         for (const Finding& one : slow_)
-            for (const std::uint32_t place : steps_.places_of(one)) slow.is_slow[place] = true;
+            for (const std::uint32_t index : steps_.indices_of(one)) slow.is_slow[index] = true;
         if (2 * static_cast<std::size_t>(std::count(slow.is_slow.begin(), slow.is_slow.end(), true)) >= steps_.ranks())
             slow.is_slow.assign(steps_.ranks(), false);
         return slow;

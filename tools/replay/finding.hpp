@@ -80,7 +80,7 @@ struct Finding {
     double all_excess_ms = 0;                        // a slow step, mean, in all phases that are slow
     double step_fraction = 0;                        // of all steps that are slow; 0: not known
     std::optional<std::int64_t> every_steps{};       // slow steps are so many steps apart
-    std::int64_t every_recorded = 0;                 // the same in recorded steps; 0 if they are not evenly spaced
+    std::int64_t every_recorded = 0;                 // the same in recorded steps; 0 if they are not regularly spaced
     std::optional<double> waiters_median_wait_ms{};  // in slow steps; none if waiting is unknown
     double confidence = 0;                           // 1 − the chance that noise alone makes any rank look like this
     bool is_of_some = false;                         // some ranks do not do the phase

@@ -16,7 +16,7 @@ class LostPieces {
         for (const std::uint32_t slot : role_.by_offset) {
             if (by_slot_[slot] != no_index) continue;
             if (role_.slots[slot].is_nested) free_from(slot);
-            Piece lost = place(slot);
+            Piece lost = locate(slot);
             lost.key = role_.slots[slot].key;
             lost.slot = slot;
             lost.is_comm = role_.slots[slot].is_comm;
@@ -31,11 +31,11 @@ class LostPieces {
         return by_slot_[slot] == no_index ? nullptr : &pieces_.all[by_slot_[slot]];
     }
 
-    Piece place(std::uint32_t slot) {
+    Piece locate(std::uint32_t slot) {
         if (const std::uint32_t segment = earlier_segment(slot);
             segment != no_index && !pieces_.all[by_slot_[segment]].is_lost)
             return split(slot, segment);
-        return place_behind(slot);
+        return locate_behind(slot);
     }
 
     // Work that seems to last as long as lost communication inside of its span did.
@@ -78,7 +78,7 @@ class LostPieces {
         return lost;
     }
 
-    Piece place_behind(std::uint32_t slot) {
+    Piece locate_behind(std::uint32_t slot) {
         const TemplateSlot& of = role_.slots[slot];
         Piece lost;
         double start_ms = pieces_.first_ms;

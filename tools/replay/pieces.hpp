@@ -16,7 +16,8 @@ namespace cep::tool {
 
 inline constexpr std::uint32_t no_index = std::numeric_limits<std::uint32_t>::max();
 
-/// Which piece it is in each step: of which stream, phase, place among the spans of the phase, and segment of the span.
+/// Which piece it is in each step: of which stream, phase, position among the spans of the phase, and segment of the
+/// span.
 struct PieceKey {
     static constexpr std::uint32_t max_segment = (1U << 14) - 1;
     static constexpr std::uint32_t join_segment = 1U << 13;  // plus the segment: where a span waited for communication

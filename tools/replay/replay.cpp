@@ -57,7 +57,7 @@ std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<Price
                                             [](const PricedStep& one, std::uint32_t of) { return one.step < of; });
         const bool is_priced = found != priced.end() && found->step == step.step;
         if (is_priced) graphs[i] = build_step_graph(step, model);
-        // Of a step that did not finish, too.
+        // Those of a step that did not finish, too.
         if (graphs[i].recorded_pieces <= graphs[i].lost_pieces) graphs[i] = read_step_ends(step, model);
         if (graphs[i].size() == 0) return;
         graphs[i].weight = found->weight;

@@ -52,13 +52,13 @@ struct ReplayedSteps {
                    ? ""
                    : std::string(model.rows->names()[static_cast<std::size_t>(largest - sums_ms.begin())].name);
     }
-    /// Where the ranks of a finding are in the job.
-    [[nodiscard]] std::vector<std::uint32_t> places_of(const Finding& finding) const {
-        std::vector<std::uint32_t> places;
+    /// The ranks of a finding, as indices into those of the job.
+    [[nodiscard]] std::vector<std::uint32_t> indices_of(const Finding& finding) const {
+        std::vector<std::uint32_t> indices;
         for (std::uint32_t i = 0; i < ranks(); ++i)
             if (std::binary_search(finding.ranks.begin(), finding.ranks.end(), model.rows->ranks()[i].rank))
-                places.push_back(i);
-        return places;
+                indices.push_back(i);
+        return indices;
     }
     [[nodiscard]] std::vector<bool> chosen(std::span<const std::uint32_t> some_ranks) const {
         std::vector<bool> is_chosen(ranks());

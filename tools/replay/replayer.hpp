@@ -42,7 +42,7 @@ class Replayer {
     /// What each step takes in each scenario, by step: from the mean end over ranks to the next one. What a rank loses
     /// in one step and makes good in the next is no loss. Long steps follow each other, as do the others.
     [[nodiscard]] std::vector<std::vector<double>> steps_ms(std::span<const Scenario> scenarios) const;
-    /// Of what steps_ms() says of a scenario.
+    /// The mean of the times that steps_ms() gives for a scenario.
     [[nodiscard]] double mean_ms(std::span<const double> steps_ms) const;
     /// Mean time of a step in each scenario.
     [[nodiscard]] std::vector<double> mean_steps_ms(std::span<const Scenario> scenarios) const;

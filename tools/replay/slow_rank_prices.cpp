@@ -68,15 +68,15 @@ class SlowRankPrices {
     void drop_loaded(bool has_stage, const std::vector<bool>& is_routed) {
         std::vector<bool> is_slow(steps_.ranks());
         for (const Finding& one : slow_)
-            for (const std::uint32_t place : steps_.places_of(one)) is_slow[place] = true;
-        const auto is_of_stage = [&](std::uint32_t place) {
-            const std::vector<std::uint32_t>& members = model_.roles.members[model_.roles.of_rank[place]];
+            for (const std::uint32_t index : steps_.indices_of(one)) is_slow[index] = true;
+        const auto is_of_stage = [&](std::uint32_t index) {
+            const std::vector<std::uint32_t>& members = model_.roles.members[model_.roles.of_rank[index]];
             return std::all_of(members.begin(), members.end(), [&](std::uint32_t rank) { return is_slow[rank]; });
         };
         const std::size_t dropped = std::erase_if(slow_, [&](const Finding& one) {
-            const std::vector<std::uint32_t> places = steps_.places_of(one);
-            return is_routed_work(places, is_routed) ||
-                   (has_stage && std::all_of(places.begin(), places.end(), is_of_stage));
+            const std::vector<std::uint32_t> indices = steps_.indices_of(one);
+            return is_routed_work(indices, is_routed) ||
+                   (has_stage && std::all_of(indices.begin(), indices.end(), is_of_stage));
         });
         replay_.any_loaded = dropped > 0;
     }
@@ -122,10 +122,10 @@ class SlowRankPrices {
         return share_of_all >= least_agreement * most;
     }
 
-    [[nodiscard]] bool is_routed_work(const std::vector<std::uint32_t>& places,
+    [[nodiscard]] bool is_routed_work(const std::vector<std::uint32_t>& indices,
                                       const std::vector<bool>& is_routed) const {
         if (is_routed.empty()) return false;
-        const std::vector<bool> is_chosen = steps_.chosen(places);
+        const std::vector<bool> is_chosen = steps_.chosen(indices);
         double all_ms = 0;
         double routed_ms = 0;
         steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
@@ -144,14 +144,14 @@ class SlowRankPrices {
         std::vector<bool> prompt(steps_.ranks());
         for (const Finding& one : slow_)
             if (use(one))
-                for (const std::uint32_t place : steps_.places_of(one)) {
-                    is_slow[place] = true;
-                    if (one.phase == uncovered_name) prompt[place] = true;
+                for (const std::uint32_t index : steps_.indices_of(one)) {
+                    is_slow[index] = true;
+                    if (one.phase == uncovered_name) prompt[index] = true;
                 }
-        std::vector<std::uint32_t> places;
-        for (std::uint32_t place = 0; place < steps_.ranks(); ++place)
-            if (is_slow[place]) places.push_back(place);
-        const auto peers = std::make_shared<PeerWork>(model_, places);
+        std::vector<std::uint32_t> indices;
+        for (std::uint32_t index = 0; index < steps_.ranks(); ++index)
+            if (is_slow[index]) indices.push_back(index);
+        const auto peers = std::make_shared<PeerWork>(model_, indices);
         return {[peers](const StepGraph& graph, std::span<float> own_ms) { peers->set_work(graph, own_ms); },
                 std::move(prompt)};
     }
@@ -170,7 +170,7 @@ class SlowRankPrices {
         replay_.saving = 1 - without_ms / all_ms;
         if (std::any_of(slow_.begin(), slow_.end(), [](const Finding& one) { return one.is_approximate; }))
             return std::nullopt;
-        describe(all, steps_.places_of(all));
+        describe(all, steps_.indices_of(all));
         return all;
     }
 

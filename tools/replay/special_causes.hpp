@@ -22,7 +22,7 @@ struct SpecialCause {
 
 /// Groups of ranks whose transfers take longer than the same transfers of other groups. A transfer is what all ranks of
 /// a collective spend in it together: from the last start to the first end. Compared are groups of one size in the same
-/// phase and place of the step. Where most groups would be slow, none is.
+/// phase and position in the step. Where most groups would be slow, none is.
 [[nodiscard]] std::optional<SpecialCause> find_slow_links(const ReplayedSteps& steps);
 
 /// Those of the special kind: find_<name>() for each <name>.cpp that meson.build lists.
@@ -45,9 +45,9 @@ inline constexpr SpecialSearch* special_searches[] = {CEP_SPECIAL_CAUSES};
 /// chance.
 [[nodiscard]] std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps);
 
-/// The correlation between the two phases with the most local work: of the same place in the same step of a rank, after
-/// what the rank, the step and the place explain. Work that depends on the data makes both phases of a micro-batch
-/// longer; jitter does not know micro-batches. Nor do slow ranks (`is_slow`, by rank), which are left out.
+/// The correlation between the two phases with the most local work: of the same position in the same step of a rank,
+/// after what the rank, the step and the position explain. Work that depends on the data makes both phases of a
+/// micro-batch longer; jitter does not know micro-batches. Nor do slow ranks (`is_slow`, by rank), which are left out.
 /// As r².
 [[nodiscard]] double data_correlation(const ReplayedSteps& steps, const std::vector<bool>& is_slow);
 

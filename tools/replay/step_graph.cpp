@@ -354,7 +354,7 @@ class StepBuilder {
 
     void finish() {
         const std::vector<std::uint32_t> order = NodeOrder(nodes_, edges_).find();
-        std::vector<std::uint32_t> place(nodes_.size());
+        std::vector<std::uint32_t> index_of(nodes_.size());
         const auto count = static_cast<std::uint32_t>(order.size());
         graph_.own_ms.resize(count);
         graph_.keys.resize(count);
@@ -362,23 +362,23 @@ class StepBuilder {
         graph_.weights.resize(count);
         for (std::uint32_t i = 0; i < count; ++i) {
             const RawNode& node = nodes_[order[i]];
-            place[order[i]] = i;
+            index_of[order[i]] = i;
             graph_.own_ms[i] = static_cast<float>(node.own_ms);
             graph_.keys[i] = node.key;
             graph_.ranks[i] = node.rank;
             graph_.weights[i] = node.weight;
         }
         graph_.edge_ends.assign(count, 0);
-        for (const RawEdge& edge : edges_) ++graph_.edge_ends[place[edge.to]];
+        for (const RawEdge& edge : edges_) ++graph_.edge_ends[index_of[edge.to]];
         std::partial_sum(graph_.edge_ends.begin(), graph_.edge_ends.end(), graph_.edge_ends.begin());
         std::vector<std::uint32_t> next(count);
         for (std::uint32_t i = 1; i < count; ++i) next[i] = graph_.edge_ends[i - 1];
         graph_.edges.resize(edges_.size());
         const auto ranks = static_cast<std::uint32_t>(model_.rows->ranks().size());
         for (const RawEdge& edge : edges_)
-            graph_.edges[next[place[edge.to]]++] = {edge.of_rank ? edge.from : ranks + place[edge.from], edge.behind,
-                                                    edge.delay_ms, edge.key};
-        for (auto& [rank, node] : graph_.ends) node = place[node];
+            graph_.edges[next[index_of[edge.to]]++] = {edge.of_rank ? edge.from : ranks + index_of[edge.from],
+                                                       edge.behind, edge.delay_ms, edge.key};
+        for (auto& [rank, node] : graph_.ends) node = index_of[node];
     }
 
     StepRows& step_;

@@ -26,7 +26,7 @@ struct NodeKey {
     std::uint32_t seq = 0;
 
     /// The same in all roles.
-    [[nodiscard]] auto place() const { return std::tuple(is_comm, name, segment, seq); }
+    [[nodiscard]] auto position() const { return std::tuple(is_comm, name, segment, seq); }
 };
 
 /// Which slots of different ranks are one collective, from the steps in which they were recorded.
@@ -43,7 +43,7 @@ class CollectiveSlots {
     [[nodiscard]] std::uint32_t collective(std::uint32_t rank, std::uint32_t slot) const {
         return parent_.empty() ? no_index : parent_[rank * slots_ + slot];
     }
-    /// How many ranks take part.
+    /// How many ranks are in it.
     [[nodiscard]] std::uint32_t size_of(std::uint32_t collective) const { return sizes_[collective]; }
 
   private:

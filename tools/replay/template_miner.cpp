@@ -142,8 +142,8 @@ class WaitFinder {
         order_.resize(count_ * role.streams.size());
         for (std::size_t i = 0; i < count_; ++i) enter(i, sample[i]);
         for (std::size_t i = 0; i < order_.size(); ++i)
-            for (std::uint32_t place = 0; place < order_[i].size(); ++place)
-                seen_[i / role.streams.size() * role.slots.size() + order_[i][place]].place = place;
+            for (std::uint32_t on_stream = 0; on_stream < order_[i].size(); ++on_stream)
+                seen_[i / role.streams.size() * role.slots.size() + order_[i][on_stream]].on_stream = on_stream;
         by_end_ = order_;
         for (std::size_t i = 0; i < by_end_.size(); ++i) {
             const std::size_t instance = i / role.streams.size();
@@ -186,7 +186,7 @@ class WaitFinder {
         double start_ms = missing;
         double end_ms = missing;
         double own_ms = missing;
-        std::uint32_t place = 0;  // on its stream, among the pieces that are there
+        std::uint32_t on_stream = 0;  // on its stream, among the pieces that are there
     };
 
     void enter(std::size_t instance, const RankPieces& pieces) {
@@ -214,7 +214,7 @@ class WaitFinder {
     /// When the work before it on its stream had ended.
     [[nodiscard]] double stream_was_busy_until(std::size_t instance, std::uint32_t slot) const {
         const std::vector<std::uint32_t>& order = on(instance, role_.slots[slot].stream);
-        for (std::uint32_t i = at(instance, slot).place; i-- > 0;)
+        for (std::uint32_t i = at(instance, slot).on_stream; i-- > 0;)
             if (end(instance, order[i]) <= start(instance, slot) + tolerance_ms_) return end(instance, order[i]);
         return -INFINITY;
     }
@@ -313,7 +313,7 @@ class WaitFinder {
         if (of.position > 0 && std::isnan(start(instance, slot - 1))) return true;
         constexpr std::uint32_t reach = 16;
         const std::vector<std::uint32_t>& order = on(instance, of.stream);
-        const std::uint32_t last = at(instance, slot).place;
+        const std::uint32_t last = at(instance, slot).on_stream;
         for (std::uint32_t i = last; i-- > 0 && last - i <= reach;) {
             const double within_ms = held_up_within_ms(at(instance, order[i]).own_ms, tolerance_ms_);
             if (end(instance, order[i]) > start(instance, slot) - within_ms) return true;

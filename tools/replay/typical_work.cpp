@@ -33,8 +33,8 @@ TypicalWork::TypicalWork(std::span<StepGraph> graphs, const JobModel& model) : m
     complete(graphs);
 }
 
-// A stage is not a place in the step: within each role, places explain over half of the variance, or they do not.
-void TypicalWork::find_classes(const std::vector<Mean>& by_key, bool by_place) {
+// A stage is not a position in the step: within each role, positions explain over half of the variance, or they do not.
+void TypicalWork::find_classes(const std::vector<Mean>& by_key, bool by_position) {
     struct Variance {
         double within = 0;
         double total = 0;
@@ -51,7 +51,7 @@ void TypicalWork::find_classes(const std::vector<Mean>& by_key, bool by_place) {
     for (std::size_t i = 0; i < by_key.size(); ++i) {
         const PhaseSegment segment = segment_of(model_.keys[i]);
         const Variance& variance = variances[segment];
-        const bool by_seq = by_place && variance.within < 0.5 * variance.total;
+        const bool by_seq = by_position && variance.within < 0.5 * variance.total;
         class_of_[i] = classes.try_emplace({segment, by_seq ? model_.keys[i].seq : 0}, classes.size()).first->second;
     }
     classes_ = classes.size();

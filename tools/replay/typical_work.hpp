@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Typical work: how long nodes of a class take, over all ranks, of a role, or of a rank. A class is a segment of a
-// phase; where the place in the step explains most of the differences (buckets, chunks), a segment of a phase at that
-// place.
+// phase; where the position in the step explains most of the differences (buckets, chunks), a segment of a phase at
+// that position.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ class TypicalWork {
     [[nodiscard]] std::size_t role_index(std::uint32_t key) const {
         return std::size_t{model_.keys[key].role} * classes_ + class_of_[key];
     }
-    void find_classes(const std::vector<Mean>& by_key, bool by_place);
+    void find_classes(const std::vector<Mean>& by_key, bool by_position);
     void find_means(std::span<const StepGraph> graphs);
     [[nodiscard]] std::vector<double> count_idle_ranks(std::span<const StepGraph> graphs) const;
     void find_comm_medians(std::span<const StepGraph> graphs);
