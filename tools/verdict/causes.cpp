@@ -19,7 +19,7 @@ namespace {
 constexpr double least_slowdown = 1.03;  // of what is worth a headline
 constexpr std::size_t most_described = 3;
 constexpr double errors_of_doubt = 3;  // of a replay that is not exact
-constexpr double least_share = 0.1;    // of what an even job would gain
+constexpr double least_share = 0.1;    // of what a balanced job would gain
 
 /// Whether the verdict names slow ranks by themselves, which this cause is the sum of.
 bool is_named(const Finding& cause, const Verdict& verdict) {

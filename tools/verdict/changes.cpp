@@ -14,10 +14,10 @@
 namespace cep::tool {
 namespace {
 
-std::vector<double> values_at(const std::vector<double>& values, std::span<const std::size_t> places) {
+std::vector<double> values_at(const std::vector<double>& values, std::span<const std::size_t> indices) {
     std::vector<double> chosen;
-    chosen.reserve(places.size());
-    for (const std::size_t place : places) chosen.push_back(values[place]);
+    chosen.reserve(indices.size());
+    for (const std::size_t index : indices) chosen.push_back(values[index]);
     return chosen;
 }
 
@@ -112,23 +112,23 @@ class History {
         }
     };
 
-    [[nodiscard]] static Sides sides_of(const ChangePoint& point, std::span<const std::size_t> places) {
+    [[nodiscard]] static Sides sides_of(const ChangePoint& point, std::span<const std::size_t> indices) {
         const std::size_t after = point.after_first();
-        return {point, places.subspan(point.begin, point.first - point.begin),
-                places.subspan(after, point.after_last() - after)};
+        return {point, indices.subspan(point.begin, point.first - point.begin),
+                indices.subspan(after, point.after_last() - after)};
     }
 
     void find_changes() {
-        std::vector<std::size_t> places;
+        std::vector<std::size_t> indices;
         for (const std::size_t step : present_)
-            if (!marks_.contains(table_.steps[step])) places.push_back(step);
+            if (!marks_.contains(table_.steps[step])) indices.push_back(step);
         std::vector<Sides> all_sides;
-        for (const ChangePoint& point : find_change_points(values_at(step_ms_, places))) {
-            const Sides sides = sides_of(point, places);
+        for (const ChangePoint& point : find_change_points(values_at(step_ms_, indices))) {
+            const Sides sides = sides_of(point, indices);
             // What a straggler costs is an estimate: a step that did not change so as a whole changed by its error.
             if (sides.sign() * sides.difference(table_.median_step_ms) <= 0 || is_of_straggler(sides)) continue;
             all_sides.push_back(sides);
-            history_.changes.push_back(make_fact(point, places));
+            history_.changes.push_back(make_fact(point, indices));
         }
         if (!all_sides.empty()) find_phases(all_sides);
     }
@@ -141,12 +141,12 @@ class History {
         return sides.sign() * waiting_ms > most * std::abs(sides.difference(table_.median_step_ms));
     }
 
-    [[nodiscard]] ChangeFact make_fact(const ChangePoint& point, std::span<const std::size_t> places) const {
+    [[nodiscard]] ChangeFact make_fact(const ChangePoint& point, std::span<const std::size_t> indices) const {
         const bool is_burst = point.shape == ChangeShape::burst;
-        const std::size_t last = is_burst ? point.last - 1 : std::min(point.last, places.size() - 1);
+        const std::size_t last = is_burst ? point.last - 1 : std::min(point.last, indices.size() - 1);
         ChangeFact fact;
-        fact.step = table_.steps[places[point.first]];
-        fact.last_step = table_.steps[places[last]];
+        fact.step = table_.steps[indices[point.first]];
+        fact.last_step = table_.steps[indices[last]];
         fact.shape = point.shape;
         fact.stairs = point.stairs;
         fact.is_typical = point.is_typical;

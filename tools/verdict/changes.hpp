@@ -28,7 +28,7 @@ struct ChangeFact {
     std::string phase;  // which changed most: a local phase, or "communication"
     double phase_change_ms = 0;
 
-    /// By which part steps are longer than before.
+    /// By which share steps are longer than before.
     [[nodiscard]] double relative() const { return after_ms / before_ms - 1; }
 };
 

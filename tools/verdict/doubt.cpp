@@ -38,7 +38,7 @@ bool waits_more_than_work_explains(const JudgedJob& judged) {
     return typical_ms(table.wait_ms) > unexplained * typical_ms(explained_ms);
 }
 
-void doubt_of_late(std::vector<Finding> late, const std::string& waiting, Verdict& verdict) {
+void abstain_on_late(std::vector<Finding> late, const std::string& waiting, Verdict& verdict) {
     if (const std::vector<std::int64_t> together = late_together(late); together.size() > 1)
         return verdict.abstain(
             fmt::format("the others wait {} a step for ranks {}, which come late together, though no "
@@ -55,13 +55,13 @@ void doubt_of_late(std::vector<Finding> late, const std::string& waiting, Verdic
 }
 
 // Nobody is slow in any phase. Who waits, then, and for whom?
-void doubt_of_waiting(const JudgedJob& judged, Verdict& verdict) {
+void abstain_on_waiting(const JudgedJob& judged, Verdict& verdict) {
     const double wait_ms = typical_ms(judged.table.wait_ms);
     if (wait_ms < StragglerRules::late * typical_ms(judged.table.median_step_ms)) return;
     const std::string waiting = format_duration_ms(wait_ms);
     std::vector<Finding> late = find_late(judged.table, judged.groups);
     std::erase_if(late, [&](const Finding& one) { return one.excess_ms * one.step_fraction < wait_ms / 2; });
-    if (!late.empty()) return doubt_of_late(std::move(late), waiting, verdict);
+    if (!late.empty()) return abstain_on_late(std::move(late), waiting, verdict);
     if (judged.groups.size() != 1) return;
     if (!judged.waits_inside && waits_more_than_work_explains(judged))
         return verdict.abstain(
@@ -70,7 +70,7 @@ void doubt_of_waiting(const JudgedJob& judged, Verdict& verdict) {
     verdict.takes_turns = verdict.shares && lateness_of(*verdict.shares) >= much_waiting;
 }
 
-void doubt_of_unseen(const Coverage& coverage, Verdict& verdict) {
+void abstain_on_unseen(const Coverage& coverage, Verdict& verdict) {
     const auto expected = coverage.ranks_expected.value_or(coverage.ranks_seen);
     if (expected <= coverage.ranks_seen)
         return verdict.abstain(
@@ -86,7 +86,7 @@ void doubt_of_unseen(const Coverage& coverage, Verdict& verdict) {
 
 }  // namespace
 
-void doubt(const JudgedJob& judged, Verdict& verdict) {
+void find_reasons_to_abstain(const JudgedJob& judged, Verdict& verdict) {
     if (!judged.table.has_comm)
         return verdict.abstain(
             "no phase is a collective, so waiting for other ranks is hidden in the other phases",
@@ -96,12 +96,12 @@ void doubt(const JudgedJob& judged, Verdict& verdict) {
         return verdict.abstain(
             fmt::format("{}, and until then no rank was slow", describe_early_end(*verdict.early_end)),
             "find out why the files of these ranks end (cep check), and record all ranks");
-    if (!judged.job.coverage.is_whole() && has_much_comm) return doubt_of_unseen(judged.job.coverage, verdict);
+    if (!judged.job.coverage.is_whole() && has_much_comm) return abstain_on_unseen(judged.job.coverage, verdict);
     const bool is_matched = judged.table.matched_comm >= least_matched;
     if (!is_matched && verdict.shares && (lateness_of(*verdict.shares) > little_comm || !verdict.harmless().empty()))
         return verdict.abstain("most collectives could not be matched between ranks",
                                "give collectives their group and coll");
-    doubt_of_waiting(judged, verdict);
+    abstain_on_waiting(judged, verdict);
 }
 
 }  // namespace cep::tool

@@ -27,7 +27,7 @@ struct StepShares {
 
 /// None where steps have no time, or no phases.
 [[nodiscard]] std::optional<StepShares> find_shares(const Ledger& ledger);
-/// By which part waiting is for ranks that are late, not a pipeline's bubble.
+/// The share of waiting that is for ranks that are late, not a pipeline's bubble.
 [[nodiscard]] inline double lateness_of(const StepShares& shares) {
     return shares.wait - shares.bubble;
 }

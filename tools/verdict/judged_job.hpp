@@ -35,6 +35,6 @@ void settle(const JudgedJob& judged, Verdict& verdict);
 
 /// Nobody is slow among the ranks that were seen. Makes the verdict abstain, or name the rank for which the others
 /// wait, if it is not.
-void doubt(const JudgedJob& judged, Verdict& verdict);
+void find_reasons_to_abstain(const JudgedJob& judged, Verdict& verdict);
 
 }  // namespace cep::tool

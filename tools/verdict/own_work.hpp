@@ -57,8 +57,8 @@ class AbsentRows {
 /// Where a rank has stopped recording, what ranks wait is not known: who waits for it would seem to wait for nobody.
 void forget_waits(const EarlyEnd& end, JobTable& table);
 
-/// Whether the step behind the one at a place was recorded. For what a rank does behind its last collective, the others
-/// wait there.
+/// Whether the step behind the one at an index was recorded. For what a rank does behind its last collective, the
+/// others wait there.
 [[nodiscard]] bool is_next_recorded(const std::vector<std::int64_t>& steps, std::size_t step);
 
 }  // namespace cep::tool

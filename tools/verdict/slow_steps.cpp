@@ -157,7 +157,7 @@ class SlowStepSearch {
         return chance_ <= StragglerRules::false_alarms;
     }
 
-    /// Where no other rank has such steps: the chance that steps at random are as evenly spaced as its own.
+    /// Where no other rank has such steps: the chance that steps at random are as regularly spaced as its own.
     [[nodiscard]] double chance_of_distance(const Exceedances& all) const {
         std::vector<std::size_t> slow_steps;
         for (std::size_t step = 0; step < excess_ms_.size(); ++step) {

@@ -20,12 +20,12 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t most_places = 240;  // more than a line of a terminal has
+constexpr std::size_t most_columns = 240;  // more than a line of a terminal has
 constexpr std::size_t most_rank_lines = 16;
 constexpr std::size_t most_phase_lines = 6;
 constexpr double least_phase_share = 0.01;  // of a step
 constexpr double least_whole_step = 0.5;    // of a usual one: what is large beside a step that was cut off is not slow
-constexpr double most_marked = 0.5;         // of the places: more marks say nothing
+constexpr double most_marked = 0.5;         // of the columns: more marks say nothing
 constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
 
 /// Ranks that share a line: from `first` to before `last`, as the table has them.
@@ -98,7 +98,7 @@ class StepDrawer {
     StepDrawer(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups)
         : table_(table),
           groups_(groups),
-          places_(std::min(table.steps.size(), most_places)),
+          columns_(std::min(table.steps.size(), most_columns)),
           group_of_(own_ms.ranks()),
           own_ms_(own_ms),
           usual_own_ms_(medians_of(own_ms)) {
@@ -107,16 +107,16 @@ class StepDrawer {
         for (const std::vector<double>& usual_ms : usual_own_ms_)
             least_whole_ms_.push_back(least_whole_step * typical_ms(usual_ms));
         for (std::size_t step = 0; step < table.steps.size(); ++step)
-            place_of_.push_back(step * places_ / table.steps.size());
+            column_of_.push_back(step * columns_ / table.steps.size());
     }
 
     [[nodiscard]] Sparkline draw_time(const StepNotes& notes) const {
-        Means means(places_);
-        for (std::size_t step = 0; step < place_of_.size(); ++step)
-            means.add(place_of_[step], table_.median_step_ms[step]);
+        Means means(columns_);
+        for (std::size_t step = 0; step < column_of_.size(); ++step)
+            means.add(column_of_[step], table_.median_step_ms[step]);
         Sparkline spark;
         spark.line.label = "time";
-        for (std::size_t place = 0; place < places_; ++place) spark.line.values.push_back(means.at(place));
+        for (std::size_t column = 0; column < columns_; ++column) spark.line.values.push_back(means.at(column));
         add_signs(spark, notes);
         double least_ms = std::numeric_limits<double>::infinity();
         double most_ms = 0;
@@ -173,17 +173,17 @@ class StepDrawer {
   private:
     using StepMedians = std::vector<std::vector<double>>;  // by peer group, then by step
 
-    /// The mean of the values at each place.
+    /// The mean of the values in each column.
     class Means {
       public:
-        explicit Means(std::size_t places) : sums_(places, 0), counts_(places, 0) {}
-        void add(std::size_t place, double value) {
+        explicit Means(std::size_t columns) : sums_(columns, 0), counts_(columns, 0) {}
+        void add(std::size_t column, double value) {
             if (is_missing(value)) return;
-            sums_[place] += value;
-            counts_[place] += 1;
+            sums_[column] += value;
+            counts_[column] += 1;
         }
         /// NaN where there is no value.
-        [[nodiscard]] double at(std::size_t place) const { return sums_[place] / counts_[place]; }
+        [[nodiscard]] double at(std::size_t column) const { return sums_[column] / counts_[column]; }
 
       private:
         std::vector<double> sums_;
@@ -196,12 +196,12 @@ class StepDrawer {
         return medians;
     }
 
-    /// At each place: the mean over its steps of the rank, of some, that exceeds its peers most there.
+    /// In each column: the mean over its steps of the rank, of some, that exceeds its peers most there.
     [[nodiscard]] std::vector<double> most_excess(const StepMatrix& ms, const StepMedians& medians_ms,
                                                   std::size_t first, std::size_t last) const {
-        std::vector<double> largest(places_, no_value);
+        std::vector<double> largest(columns_, no_value);
         for (std::size_t rank = first; rank < last; ++rank) {
-            Means means(places_);
+            Means means(columns_);
             const std::span<const float> of_rank = ms.of_rank(rank);
             const std::span<const float> step_ms = table_.step_ms.of_rank(rank);
             const std::vector<double>& usual_ms = medians_ms[group_of_[rank]];
@@ -209,9 +209,9 @@ class StepDrawer {
             const double least_ms = least_whole_ms_[group_of_[rank]];
             for (std::size_t step = 0; step < of_rank.size(); ++step)
                 if (whole_ms[step] > 0 && !std::isnan(step_ms[step]))
-                    means.add(place_of_[step], (of_rank[step] - usual_ms[step]) / std::max(whole_ms[step], least_ms));
-            for (std::size_t place = 0; place < places_; ++place)
-                largest[place] = std::fmax(largest[place], means.at(place));
+                    means.add(column_of_[step], (of_rank[step] - usual_ms[step]) / std::max(whole_ms[step], least_ms));
+            for (std::size_t column = 0; column < columns_; ++column)
+                largest[column] = std::fmax(largest[column], means.at(column));
         }
         return largest;
     }
@@ -221,12 +221,12 @@ class StepDrawer {
         const auto add = [&](std::int64_t step, char character) {
             const auto found = std::lower_bound(steps.begin(), steps.end(), step);
             if (found == steps.end()) return;
-            const std::size_t place = place_of_[static_cast<std::size_t>(found - steps.begin())];
-            const Sparkline::Sign sign{place, character};
+            const std::size_t column = column_of_[static_cast<std::size_t>(found - steps.begin())];
+            const Sparkline::Sign sign{column, character};
             if (spark.signs.empty() || spark.signs.back() != sign) spark.signs.push_back(sign);
         };
         for (const auto& [first, last] : notes.marks.ranges()) add(first, 'm');
-        if (static_cast<double>(spark.signs.size()) > most_marked * static_cast<double>(places_)) spark.signs.clear();
+        if (static_cast<double>(spark.signs.size()) > most_marked * static_cast<double>(columns_)) spark.signs.clear();
         for (const std::int64_t step : notes.changes) add(step, '^');
     }
 
@@ -246,9 +246,9 @@ class StepDrawer {
 
     const JobTable& table_;
     const std::vector<PeerGroup>& groups_;
-    const std::size_t places_;
-    std::vector<std::size_t> place_of_;  // by step
-    std::vector<std::size_t> group_of_;  // by rank
+    const std::size_t columns_;
+    std::vector<std::size_t> column_of_;  // by step
+    std::vector<std::size_t> group_of_;   // by rank
     const StepMatrix& own_ms_;
     const StepMedians usual_own_ms_;
     std::vector<double> least_whole_ms_;  // by peer group

@@ -37,8 +37,8 @@ std::vector<Straggler> search_steps(const Search& search, const Deviation& devia
         auto straggler = find_slow_steps(deviation, peer, exceedances, scale);
         if (!straggler) continue;
         straggler->role = search.role;
-        straggler->place = deviation.ranks()[peer];
-        straggler->places = {straggler->place};
+        straggler->rank_index = deviation.ranks()[peer];
+        straggler->rank_indices = {straggler->rank_index};
         straggler->phase = search.phase->name;
         straggler->phase_kind = search.phase->kind;
         found.push_back(std::move(*straggler));
@@ -49,7 +49,7 @@ std::vector<Straggler> search_steps(const Search& search, const Deviation& devia
 /// Whether the host of the rank was late in most of the steps from the first slow one to the last.
 bool is_host_mostly_late(const LocalPhase& phase, const Straggler& straggler) {
     const auto of_rank =
-        phase.is_launch_bound.begin() + static_cast<std::ptrdiff_t>(straggler.place * phase.own_ms.steps());
+        phase.is_launch_bound.begin() + static_cast<std::ptrdiff_t>(straggler.rank_index * phase.own_ms.steps());
     const auto late = std::count(of_rank + static_cast<std::ptrdiff_t>(straggler.steps.first),
                                  of_rank + static_cast<std::ptrdiff_t>(straggler.steps.last) + 1, 1);
     return 2 * static_cast<std::size_t>(late) > straggler.steps.length();
@@ -66,7 +66,7 @@ void search_steps_of_device(Search& search, const SearchScale& scale) {
     std::erase_if(found, [&](const Straggler& one) {
         return is_host_mostly_late(phase, one) ||
                std::any_of(search.found.begin(), search.found.end(),
-                           [&one](const Straggler& other) { return other.place == one.place; });
+                           [&one](const Straggler& other) { return other.rank_index == one.rank_index; });
     });
     std::move(found.begin(), found.end(), std::back_inserter(search.found));
 }
@@ -101,12 +101,12 @@ SearchScale scale_for(const JobTable& table, double relative_floor) {
 }
 
 void name_ranks(Straggler& one, const JobTable& table) {
-    for (const std::size_t place : one.places) {
-        one.ranks.push_back(table.ranks[place].rank);
-        one.hosts.push_back(table.ranks[place].host);
+    for (const std::size_t index : one.rank_indices) {
+        one.ranks.push_back(table.ranks[index].rank);
+        one.hosts.push_back(table.ranks[index].host);
     }
-    one.typical_rank = table.ranks[one.place].rank;
-    one.typical_host = table.ranks[one.place].host;
+    one.typical_rank = table.ranks[one.rank_index].rank;
+    one.typical_host = table.ranks[one.rank_index].host;
 }
 
 class Finder {
@@ -154,14 +154,14 @@ class Finder {
         std::vector<Straggler>& found = search.found;
         if (found.size() == search.role->ranks.size()) found.clear();
         if (found.empty()) return;
-        std::vector<std::size_t> places;
-        for (const Straggler& one : found) places.push_back(one.place);
-        std::sort(places.begin(), places.end());
+        std::vector<std::size_t> indices;
+        for (const Straggler& one : found) indices.push_back(one.rank_index);
+        std::sort(indices.begin(), indices.end());
         std::sort(found.begin(), found.end(),
                   [](const Straggler& a, const Straggler& b) { return weight_of(a) < weight_of(b); });
         Straggler typical = std::move(found[found.size() / 2]);
         typical.kind = FindingKind::group;
-        typical.places = std::move(places);
+        typical.rank_indices = std::move(indices);
         typical.usual_ms = search.usual_ms;
         found.clear();
         found.push_back(std::move(typical));
@@ -175,7 +175,8 @@ class Finder {
         constexpr double low_quantile = 0.25;
         const std::vector<double> usual_ms = quantiles_over_ranks(work_ms, low_quantile);
         const auto is_exchanged = [&](const Straggler& one) {
-            const auto peer = std::lower_bound(role.ranks.begin(), role.ranks.end(), one.place) - role.ranks.begin();
+            const auto peer =
+                std::lower_bound(role.ranks.begin(), role.ranks.end(), one.rank_index) - role.ranks.begin();
             std::vector<double> excess_ms;
             for (std::size_t step = 0; step < usual_ms.size(); ++step)
                 if (one.slow[step])
@@ -200,9 +201,9 @@ class Finder {
     // A slow GPU is slow in all that it computes: the phase that costs most stands for all.
     void one_for_the_same_ranks() {
         std::map<std::vector<std::size_t>, std::vector<Straggler>> by_ranks;
-        for (Straggler& one : found_) by_ranks[one.places].push_back(std::move(one));
+        for (Straggler& one : found_) by_ranks[one.rank_indices].push_back(std::move(one));
         found_.clear();
-        for (auto& [places, phases] : by_ranks) {
+        for (auto& [indices, phases] : by_ranks) {
             std::stable_sort(phases.begin(), phases.end(),
                              [](const Straggler& a, const Straggler& b) { return weight_of(a) > weight_of(b); });
             Straggler& worst = found_.emplace_back(std::move(phases.front()));
@@ -225,8 +226,8 @@ class Finder {
         const auto waits_for = [this](const Straggler& one, const Straggler& other) {
             const bool any_group = one.kind == FindingKind::group || other.kind == FindingKind::group;
             if (!any_group || one.role != other.role || order_of(other.phase) >= order_of(one.phase)) return false;
-            return std::none_of(one.places.begin(), one.places.end(), [&](std::size_t place) {
-                return std::binary_search(other.places.begin(), other.places.end(), place);
+            return std::none_of(one.rank_indices.begin(), one.rank_indices.end(), [&](std::size_t index) {
+                return std::binary_search(other.rank_indices.begin(), other.rank_indices.end(), index);
             });
         };
         const std::vector<Straggler> all = found_;
@@ -238,22 +239,22 @@ class Finder {
     /// The other ranks of the role.
     static std::vector<std::size_t> others_than(const Straggler& one) {
         std::vector<std::size_t> others;
-        std::set_difference(one.role->ranks.begin(), one.role->ranks.end(), one.places.begin(), one.places.end(),
-                            std::back_inserter(others));
+        std::set_difference(one.role->ranks.begin(), one.role->ranks.end(), one.rank_indices.begin(),
+                            one.rank_indices.end(), std::back_inserter(others));
         return others;
     }
 
-    [[nodiscard]] std::vector<std::string> hosts_of(const std::vector<std::size_t>& places) const {
+    [[nodiscard]] std::vector<std::string> hosts_of(const std::vector<std::size_t>& indices) const {
         std::set<std::string> hosts;
-        for (const std::size_t place : places) hosts.insert(table_.ranks[place].host);
+        for (const std::size_t index : indices) hosts.insert(table_.ranks[index].host);
         return {hosts.begin(), hosts.end()};
     }
 
     void name_group(Straggler& one, const std::vector<std::size_t>& others) const {
-        for (const std::size_t place : others) one.fast_ranks.push_back(table_.ranks[place].rank);
+        for (const std::size_t index : others) one.fast_ranks.push_back(table_.ranks[index].rank);
         one.stage = one.role->pp;
         one.tp = one.role->tp;
-        const std::vector<std::string> slow = hosts_of(one.places);
+        const std::vector<std::string> slow = hosts_of(one.rank_indices);
         const std::vector<std::string> fast = hosts_of(others);
         one.hosts.clear();
         std::set_difference(slow.begin(), slow.end(), fast.begin(), fast.end(), std::back_inserter(one.hosts));
@@ -305,7 +306,7 @@ class Finder {
     // The job loses at most what these exceed the others by, and what each of the others waits.
     void bound_cost(Straggler& one, const std::vector<std::size_t>& others) const {
         const std::vector<double> others_ms = quantiles_over_ranks(table_.wait_ms, others, 0.5);
-        const std::vector<double> own_ms = quantiles_over_ranks(table_.wait_ms, one.places, 0.5);
+        const std::vector<double> own_ms = quantiles_over_ranks(table_.wait_ms, one.rank_indices, 0.5);
         std::vector<double> waits_ms = waits_of(one, [&](std::size_t step) { return others_ms[step]; });
         const double longer_ms =
             mean_of(waits_of(one, [&](std::size_t step) { return others_ms[step] - own_ms[step]; }));

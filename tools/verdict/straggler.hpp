@@ -38,9 +38,9 @@ struct StragglerRules {
 /// A finding while ranks and steps are those of the table.
 struct Straggler : Finding {
     const PeerGroup* role = nullptr;
-    std::vector<std::size_t> places{};  // of the ranks
-    std::size_t place = 0;              // of the typical one
-    Segment steps{};                    // from the first slow one to the last
+    std::vector<std::size_t> rank_indices{};  // of the ranks
+    std::size_t rank_index = 0;               // of the typical one
+    Segment steps{};                          // from the first slow one to the last
 };
 
 struct Stragglers {

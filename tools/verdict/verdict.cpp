@@ -148,10 +148,10 @@ class Judge {
         if (!options_.only_ranks || std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_of_slow_ranks))
             verdict_.replay = replay(job_, options_.threads, steps_without_training(), verdict_.findings);
         set_saving(judged_, verdict_);
-        doubt_of_loaded();
+        abstain_on_loaded();
         find_slow_hosts();
         if (all_phases) find_efficiency();
-        if (compares && !verdict_.names_ranks()) doubt(judged_, verdict_);
+        if (compares && !verdict_.names_ranks()) find_reasons_to_abstain(judged_, verdict_);
         settle(judged_, verdict_);
         if (all_phases) describe_history();
         if (options_.draws) draw();
@@ -241,7 +241,7 @@ class Judge {
                 one.late_host = find_late_host(job_.ranks, one.typical_rank, peers_of(one.typical_rank));
     }
 
-    void doubt_of_loaded() {
+    void abstain_on_loaded() {
         if (verdict_.replay.any_loaded && !verdict_.names_ranks() && !verdict_.first_of(FindingKind::stage) &&
             !verdict_.first_of(FindingKind::routing))
             verdict_.abstain("work that ranks send each other is uneven, and not all ranks were recorded",
