@@ -22,7 +22,8 @@ struct RelativeWork {
     [[nodiscard]] double ratio() const { return usual_ms > 0 ? own_ms / usual_ms : 0; }
 };
 
-/// Work of the two largest phases at one place of a step of a rank: the logarithms of what they are relative to usual.
+/// Work of the two largest phases at one position in a step of a rank: the logarithms of what they are relative to
+/// usual.
 struct PairedWork {
     std::uint32_t rank;
     std::uint32_t step;
