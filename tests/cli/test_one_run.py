@@ -276,6 +276,13 @@ def test_rows_of_another_profiler_before_the_run_are_left_out(cep, job):
     assert b"left out: rows of no run (4 ranks); --run none chooses it" in cep("summarize", "job").stderr
 
 
+def test_rows_before_any_run_row_are_left_out_where_the_first_of_them_has_no_step(cep, job):
+    old = start_rows(0, range(20), run_id="old", world_size=1)[1:]
+    new = start_rows(0, range(20), run_id="new", world_size=1, at_s=HOUR_S)
+    job.write(0, [stats_row(0, 0, start_ns=START_NS), *old, *new])
+    assert b"run new; left out: rows of no run (1 rank)" in cep("summarize", "job").stderr
+
+
 def test_a_file_that_lost_its_first_rows_is_of_the_run(cep, job):
     write_run(job, range(4), range(20), run_id="new")
     lines = job.path(3).read_bytes().splitlines(keepends=True)
