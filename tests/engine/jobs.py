@@ -61,6 +61,8 @@ def kinds():
         Kind("fsdp slow rank", "fsdp", {}, slow([6], 1.2), named=(6,)),
         Kind("tensor slow rank", "tensor", {}, slow([6], 1.25), named=(6,)),
         Kind("tensor slow rank, left at different times", "tensor", {"leave_ms": 2.0}, slow([6], 1.25), named=(6,)),
+        Kind("tensor rank at half speed, left at different times", "tensor", {"leave_ms": 2.0}, slow([1], 1.5), named=(1,),
+             layouts=("full", "lean")),
         Kind("tensor slow link", "tensor", {"dp": 4, "tp": 4}, Fault("link", factor=4.0, group="tp2"),
              named=(8, 9, 10, 11), kept_ranks=(0, 1, 4, 5, 8, 9, 12, 13)),
         Kind("tensor slow link, two groups", "tensor", {}, Fault("link", factor=4.0, group="tp1")),

@@ -64,6 +64,28 @@ std::vector<HostPair> find_host_pairs(std::span<const CommRow> rows, const JobRo
     return pairs;
 }
 
+/// Whether in nearly all collectives of three ranks and more none ends before another begins. A send may.
+bool do_overlap(std::span<const StepRows> steps, double tolerance_ms) {
+    constexpr double most_apart = 0.02;  // but for lost rows
+    double all = 0;
+    double apart = 0;
+    for (const StepRows& step : steps) {
+        const std::vector<CommRow> rows = comm_rows(step);
+        for_each_collective(rows, [&](std::span<const CommRow> members) {
+            if (members.size() < 3) return;
+            double last_start_ms = -INFINITY;
+            double first_end_ms = INFINITY;
+            for (const CommRow& member : members) {
+                last_start_ms = std::max(last_start_ms, member.start_ms);
+                first_end_ms = std::min(first_end_ms, member.end_ms);
+            }
+            ++all;
+            apart += last_start_ms > first_end_ms + tolerance_ms;
+        });
+    }
+    return all > 0 && apart <= most_apart * all;
+}
+
 }  // namespace
 
 std::vector<CommRow> comm_rows(const StepRows& step) {
@@ -125,6 +147,10 @@ ClockFacts find_clock_facts(std::span<const StepRows> steps, const JobRows& job,
     constexpr double most_offsets = 0.9;    // of the hosts and steps
     constexpr double apart_tolerances = 5;  // of the ends of one collective on one clock
     if (job.hosts().size() < 2) return {};
+    // Where no rank says its host, those that leave a collective at different times may all have one clock.
+    const bool knows_hosts =
+        std::any_of(job.ranks().begin(), job.ranks().end(), [](const PlacedRank& rank) { return rank.host_is_known; });
+    if (!knows_hosts && do_overlap(steps, tolerance_ms)) return {};
     std::vector<double> all_ms;
     std::vector<std::vector<double>> of_host(job.hosts().size());
     for (const StepRows& step : steps) {
