@@ -44,13 +44,24 @@ bool encloses_by_starts(std::string_view step_phase, std::span<const RankSpans> 
     return asked == 0 || nested >= least_nested * asked;
 }
 
+bool is_evaluation(std::string_view name, schema::Kind kind) {
+    return piece_of(name, kind) == TimeKind::evaluation;
+}
+
+bool has_evaluation(std::span<const SeriesOfRank> all_series) {
+    return std::any_of(all_series.begin(), all_series.end(), [](const SeriesOfRank& of) {
+        return std::any_of(of.series->phases.begin(), of.series->phases.end(),
+                           [](const PhaseSeries& phase) { return is_evaluation(phase.name, phase.kind); });
+    });
+}
+
 // The thread of all spans of a name follows from one crossing.
 std::vector<std::string> find_other_threads(std::span<const RankSpans> spans, std::size_t steps) {
     std::vector<std::string> names;
     for_some_steps(spans, steps, [&](std::size_t, StepSpans of_step, const Phases& phases) {
         for (const StepSpan& outer : of_step) {
             const RankPhase& phase = phases[outer.phase];
-            if (!outer.sample->has_start() || piece_of(phase.name, phase.kind) != TimeKind::evaluation) continue;
+            if (!outer.sample->has_start() || !is_evaluation(phase.name, phase.kind)) continue;
             const bool is_crossed = std::any_of(of_step.begin(), of_step.end(), [&](const StepSpan& span) {
                 return span.sample->has_start() && span.sample->depth() > outer.sample->depth() &&
                        cross(outer.sample->interval(), span.sample->interval());
@@ -103,7 +114,7 @@ void read_untimed(const UntimedTotals& totals, StepReading& reading) {
 
 StepReading read_steps(std::span<const SeriesOfRank> all_series, std::span<const RankSpans> spans, std::size_t steps) {
     StepReading reading;
-    reading.of_other_threads = find_other_threads(spans, steps);
+    if (has_evaluation(all_series)) reading.of_other_threads = find_other_threads(spans, steps);
     const StepPhase step = find_step_phase(all_series);
     if (step.total_ms <= 0) return reading;
     reading.step_phase = step.name;

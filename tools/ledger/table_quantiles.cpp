@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "stats/quantiles.hpp"
 #include "stats/robust.hpp"
@@ -17,13 +18,18 @@ std::vector<double> quantiles_over_ranks(const StepMatrix& ms, double q) {
 }
 
 std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks, double q) {
-    if (ranks.empty() || ms.steps() == 0)
-        return std::vector<double>(ms.steps(), std::numeric_limits<double>::quiet_NaN());
+    return std::move(quantiles_over_ranks(ms, ranks, std::span(&q, 1)).front());
+}
+
+std::vector<std::vector<double>> quantiles_over_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks,
+                                                      std::span<const double> qs) {
+    constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+    std::vector<std::vector<double>> quantiles(qs.size(), std::vector<double>(ms.steps(), missing));
+    if (ranks.empty()) return quantiles;
     // As many steps at a time as share a cache line, since those of one rank are neighbours.
     constexpr std::size_t at_a_time = 64 / sizeof(float);
     const std::size_t most_taken = std::min(at_a_time, ms.steps());
-    std::vector<double> quantiles;
-    quantiles.reserve(ms.steps());
+    std::vector<double> found(qs.size());
     std::vector<double> of_steps(most_taken * ranks.size());
     for (std::size_t first = 0; first < ms.steps(); first += at_a_time) {
         const std::size_t taken = std::min(at_a_time, ms.steps() - first);
@@ -33,8 +39,10 @@ std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const s
         }
         for (std::size_t step = 0; step < taken; ++step) {
             const std::span<double> of_step = std::span(of_steps).subspan(step * ranks.size(), ranks.size());
-            const auto missing = std::remove_if(of_step.begin(), of_step.end(), is_missing);
-            quantiles.push_back(take_quantile({of_step.begin(), missing}, q));
+            const auto gone = std::remove_if(of_step.begin(), of_step.end(), is_missing);
+            if (gone == of_step.begin()) continue;
+            take_quantiles({of_step.begin(), gone}, qs, found);
+            for (std::size_t i = 0; i < qs.size(); ++i) quantiles[i][first + step] = found[i];
         }
     }
     return quantiles;

@@ -18,6 +18,10 @@ namespace cep::tool {
 [[nodiscard]] std::vector<double> quantiles_over_ranks(const StepMatrix& ms, double q);
 [[nodiscard]] std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks,
                                                        double q);
+/// By quantile, then step: several, which ascend, in less time than one by one.
+[[nodiscard]] std::vector<std::vector<double>> quantiles_over_ranks(const StepMatrix& ms,
+                                                                    std::span<const std::size_t> ranks,
+                                                                    std::span<const double> qs);
 
 /// The median over steps of a value by step, or of the median over ranks; 0 if there is none.
 [[nodiscard]] double typical_ms(std::span<const double> of_steps_ms);

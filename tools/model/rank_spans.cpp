@@ -37,16 +37,26 @@ PhaseWalk::PhaseWalk(const PhaseSeries& series, const StepPositions& positions, 
     if (first_step > 0 && position_ < 2 * first_step + 1) search_step(first_step);
 }
 
-// Twice as far each time, as it is rarely far.
+// Most phases have as many spans in each step: the first guess is right there.
 void PhaseWalk::search_step(std::uint32_t step) {
     const SampleList& samples = series_->samples;
-    const auto is_before = [&](std::size_t i) { return positions_[samples[i].step_index] < 2 * step + 1; };
+    const std::uint32_t wanted = 2 * step + 1;
+    const auto position_at = [&](std::size_t i) { return positions_[samples[i].step_index]; };
     std::size_t low = next_.index();
+    std::size_t high = samples.size();
+    const std::uint64_t all = std::max(position_at(high - 1), wanted) - position_ + 2;
+    const std::size_t guess = low + static_cast<std::size_t>((wanted - position_) * (high - low) / all);
     std::size_t reach = 1;
-    while (low + reach < samples.size() && is_before(low + reach)) reach *= 2;
-    for (std::size_t high = std::min(low + reach, samples.size()); low < high;) {
+    if (position_at(guess) < wanted) {
+        for (low = guess + 1; low + reach < high && position_at(low + reach) < wanted;) reach *= 2;
+        high = std::min(low + reach, high);
+    } else {
+        for (high = guess; low + reach < high && position_at(high - reach) >= wanted;) reach *= 2;
+        low = std::max(low + reach, high) - reach;
+    }
+    while (low < high) {
         const std::size_t middle = low + (high - low) / 2;
-        if (is_before(middle)) {
+        if (position_at(middle) < wanted) {
             low = middle + 1;
         } else {
             high = middle;

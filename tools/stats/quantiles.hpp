@@ -31,8 +31,8 @@ struct QuantilePosition {
 /// of NumPy and R). None of the values is NaN; the result is, of no values.
 [[nodiscard]] double exact_quantile(std::span<const double> values, double q);
 
-/// The same, of values whose order it may change.
-[[nodiscard]] double take_quantile(std::span<double> values, double q);
+/// Several of values whose order it may change, and of which there are some; fastest where `qs` ascend.
+void take_quantiles(std::span<double> values, std::span<const double> qs, std::span<double> found);
 
 /// Several at once, in little more time than one.
 [[nodiscard]] std::vector<double> exact_quantiles(std::span<const double> values, std::initializer_list<double> qs);

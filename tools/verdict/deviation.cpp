@@ -2,9 +2,11 @@
 #include "verdict/deviation.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "ledger/table_quantiles.hpp"
 #include "stats/robust.hpp"
@@ -33,10 +35,12 @@ Deviation::Deviation(const LocalPhase& phase, const StepMatrix& own_ms, const Pe
     : group_(group) {
     fast_.resize(group.ranks.size());
     std::iota(fast_.begin(), fast_.end(), std::size_t{0});
-    usual_ = quantiles_over_ranks(own_ms, fast_, typical_quantile);
+    constexpr std::array quantiles = {usual_quantile, typical_quantile};
+    std::vector<std::vector<double>> of_all = quantiles_over_ranks(own_ms, fast_, quantiles);
+    usual_ = std::move(of_all[1]);
     find_excess(phase, own_ms);
     if (floor_ms > 0) find_fast(floor_ms);
-    usual_ = quantiles_over_ranks(own_ms, fast_, is_split() ? typical_quantile : usual_quantile);
+    usual_ = is_split() ? quantiles_over_ranks(own_ms, fast_, typical_quantile) : std::move(of_all[0]);
     find_excess(phase, own_ms);
     if (steps == ChosenSteps::of_device) leave_out_late_hosts(phase);
     centre();
@@ -89,13 +93,14 @@ std::size_t Deviation::peers_with(std::size_t steps) const {
 
 // The low reference of a step lies below what a usual rank takes; by as much as the usual rank exceeds it.
 void Deviation::centre() {
-    const std::vector<double> medians = quantiles_over_steps(excess_, usual_.size(), {0.5}).front();
+    medians_ = quantiles_over_steps(excess_, usual_.size(), {0.5}).front();
     std::vector<double> of_fast;
-    for (const std::size_t peer : fast_) of_fast.push_back(medians[peer]);
+    for (const std::size_t peer : fast_) of_fast.push_back(medians_[peer]);
     const double offset_ms = quantile_of(of_fast, is_split() ? typical_quantile : usual_quantile);
     if (is_missing(offset_ms)) return;
     for (double& usual_ms : usual_) usual_ms += offset_ms;
-    for (double& ms : excess_) ms -= offset_ms;
+    for (std::vector<double>* const all : {&excess_, &medians_})
+        for (double& ms : *all) ms -= offset_ms;
     std::erase_if(of_fast, is_missing);
     spread_ms_ = of_fast.size() < 2 ? 0 : spread_of(std::move(of_fast));
 }
@@ -124,16 +129,15 @@ std::vector<std::size_t> Deviation::ranks_of_noise() const {
 
 void Deviation::find_noise() {
     const std::vector<std::size_t> peers = ranks_of_noise();
-    const std::vector<double> medians = quantiles_over_steps(excess_, usual_.size(), {0.5}).front();
     std::vector<double> deviations;
     std::vector<double> inflations;
     for (const std::size_t peer : peers) {
         std::vector<double> distances(excess_ms(peer).begin(), excess_ms(peer).end());
-        for (double& ms : distances) ms = std::abs(ms - medians[peer]);
+        for (double& ms : distances) ms = std::abs(ms - medians_[peer]);
         // Where some steps vary more than others, the widest tenth tells more of chance than the median does.
         const std::vector<double> found = quantiles_of(distances, {0.5, wide_quantile});
         deviations.push_back(std::max(normal_consistency * found[0], found[1] / normal_tenth));
-        inflations.push_back(inflation_of(peer, medians[peer], deviations.back()));
+        inflations.push_back(inflation_of(peer, medians_[peer], deviations.back()));
     }
     // A usual rank: of those whose steps vary least, the median may be one that is slow now and then.
     noise_ms_ = median_of(deviations);

@@ -62,6 +62,7 @@ class Deviation {
     bool contains_waiting_ = false;
     std::vector<double> usual_;
     std::vector<double> excess_;     // by peer, then step
+    std::vector<double> medians_;    // of it, by peer
     std::vector<std::size_t> fast_;  // peers that a usual rank is one of
     double noise_ms_ = 0;
     double spread_ms_ = 0;
