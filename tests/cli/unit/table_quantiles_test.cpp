@@ -45,6 +45,16 @@ TEST(TableQuantiles, OverRanksAreThoseOfEachStep) {
         }
 }
 
+TEST(TableQuantiles, SeveralAreThoseThatAreAskedForAlone) {
+    const StepMatrix ms = random_matrix(33, 150);
+    const std::vector<std::size_t> ranks = {0, 3, 4, 9, 10, 11, 20, 32};
+    const std::vector<double> qs = {0.1, 0.25, 0.25, 0.5, 1.0};
+    const std::vector<std::vector<double>> found = quantiles_over_ranks(ms, ranks, qs);
+    for (std::size_t i = 0; i < qs.size(); ++i)
+        for (std::size_t step = 0; step < ms.steps(); ++step)
+            EXPECT_PRED2(same, found[i][step], quantiles_over_ranks(ms, ranks, qs[i])[step]) << qs[i] << ' ' << step;
+}
+
 TEST(TableQuantiles, OverSomeRanksLeaveTheOthersOut) {
     StepMatrix ms(4, 1);
     for (std::size_t rank = 0; rank < 4; ++rank) ms.set(rank, 0, static_cast<double>(rank));
