@@ -78,7 +78,7 @@ void put_in_place(std::span<double> values, std::size_t rank) {
         std::size_t front = put_to_front(values, [pivot](double value) { return value < pivot; });
         if (front == 0) {
             front = put_to_front(values, [pivot](double value) { return value <= pivot; });
-            if (rank < front) return;
+            if (rank < front || front == 0) return;  // 0: where values are not numbers
         }
         if (rank < front) {
             values = values.first(front);

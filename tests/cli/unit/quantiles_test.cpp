@@ -86,6 +86,12 @@ TEST(ExactQuantile, OfValuesThatAreOddlySpreadIsThatOfThemSorted) {
     for (const double q : {0.001, 0.5, 0.99}) EXPECT_EQ(exact_quantile(values, q), quantile_of_sorted(values, q));
 }
 
+TEST(ExactQuantile, ComesToAnEndWhereValuesAreNotNumbers) {
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    for (const std::vector<double>& values : {std::vector{none, none, none}, {1, none, 2}, {none, 3, 2, none, 1}})
+        for (const double q : {0.0, 0.5, 1.0}) (void)exact_quantile(values, q);
+}
+
 TEST(ExactQuantile, LeavesTheOrderOfItsValues) {
     const std::vector<double> values{4, 1, 3, 2};
     EXPECT_DOUBLE_EQ(exact_quantile(values, 0.5), 2.5);
