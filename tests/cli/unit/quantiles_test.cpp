@@ -92,6 +92,16 @@ TEST(ExactQuantile, ComesToAnEndWhereValuesAreNotNumbers) {
         for (const double q : {0.0, 0.5, 1.0}) (void)exact_quantile(values, q);
 }
 
+TEST(TakeQuantiles, OfManyThatRiseAndFallComeSoon) {
+    const std::size_t count = 1'000'001;
+    std::vector<double> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<double>(std::min(i, count - 1 - i));
+    const double median = 0.5;
+    double found = 0;
+    take_quantiles(values, std::span(&median, 1), std::span(&found, 1));
+    EXPECT_EQ(found, 250'000);
+}
+
 TEST(ExactQuantile, LeavesTheOrderOfItsValues) {
     const std::vector<double> values{4, 1, 3, 2};
     EXPECT_DOUBLE_EQ(exact_quantile(values, 0.5), 2.5);
