@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cep run` costs trainers that know nothing of cep, by turns.
+"""What `cep run` costs trainers that know nothing of cep: on steps that it does not record, and on those that it does.
 
-    python3 cep_run.py                        # all trainers that can be imported, on the GPU if there is one
-    python3 cep_run.py --trainers gan --seconds 60
-    python3 cep_run.py --against ../old/bindings/python --against-binding old/_native.abi3.so   # old and new by turns
+    python3 cep_run.py                          # all trainers that can be imported, on the GPU if there is one
+    python3 cep_run.py --trainers gan --rounds 30
+    python3 cep_run.py --ranks 2                # torchrun: NCCL on GPUs, else gloo
 
-Each arm is a process of its own that trains all the time and stops before each block of steps, until it is its turn: so
-only one arm runs at a time, and a block of one arm is a fraction of a second from the blocks that it is compared with. The
-arms are the trainer alone, twice (their difference is the noise), and under `cep run` with no step recorded but the first,
-every 10th, every 2nd and every step. A value is the mean of the middle half of all rounds' differences to the trainer alone, in µs a
-step, with the 95 % interval of 2,000 resamplings; and the difference of the best tenths, which a busy machine moves least.
+Each trainer runs under `cep run`, every 10th step recorded, as one process (or one for each rank): processes differ by more
+than cep costs. In turns of 30 steps it trains without cep, whose replacements and hooks in PyTorch are taken out for so long,
+and with it. So each turn is a fraction of a second from the two that it is compared with. Steps are timed from batch to batch:
 
-Processes differ by more than cep costs. So of the arm of every 2nd step there is a second value: what a recorded step takes
-longer than its two neighbours in the same process, by the time from batch to batch.
+    not recorded     the median of such steps in a turn with cep, less the mean of those in the two turns beside it
+    recorded         the four steps round a recorded one (hooks come before it and go after it), less the mean of the four before
+                     and the four behind these
+    every 10th step  the first, and a tenth of the second, as a share of a step of 5 ms
+
+Each by three clocks: elapsed time, the processor time of the trainer's thread, which other programs disturb less, and that of
+the process: of all its threads, of which one runs the backward if there is a GPU. A value is the median of the differences; the
+95 % interval is of 2,000 resamplings of the rounds.
 
     gan           two DDP models, two optimizers, GradScaler, clipping, an average of the weights
     transformer   DDP, four micro-batches with no_sync(), activation checkpointing
@@ -23,10 +27,11 @@ longer than its two neighbours in the same process, by the time from batch to ba
 import argparse
 import contextlib
 import copy
+import gc
 import importlib.util
+import json
 import os
 import random
-import select
 import statistics
 import subprocess
 import sys
@@ -36,42 +41,94 @@ from pathlib import Path
 
 import torch
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-OFF, AGAIN, NEVER, TENTH, SECOND, EVERY = (
-    "alone", "alone again", "no step recorded", "every 10th step", "every 2nd step", "every step"
-)
-STRIDES = {OFF: None, AGAIN: None, NEVER: 10**9, TENTH: 10, SECOND: 2, EVERY: 1}
+EVERY = 10
+TURN = 30  # steps; a multiple of EVERY
+WARM_UP = 100
+MARGIN = 6  # steps at each end of a turn that are not compared
+CLOCKS = {"elapsed": time.perf_counter, "trainer's thread": time.thread_time, "process": time.process_time}
+RANK, RANKS, LOCAL_RANK = (int(os.environ.get(name, alone)) for name, alone in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0)))
+DEVICE = torch.device("cuda", LOCAL_RANK) if torch.cuda.is_available() else torch.device("cpu")
 
 
-# ---- In the process of an arm
-
-# Without a GPU, the processor time of the trainer's thread, which other programs disturb less.
-clock = time.perf_counter if DEVICE.type == "cuda" else time.thread_time
+# ---- In the trainer's process
 
 
-class Turns(torch.utils.data.IterableDataset):
-    """Batches without end. Before each block it says how long the last one took, and waits for its turn."""
+def is_ceps(thing):
+    return type(getattr(thing, "__self__", thing)).__module__.split(".")[0] == "cep"
 
-    def __init__(self, folder, batch, batches_per_block):
-        self.folder, self.batch, self.batches_per_block = folder, batch, batches_per_block
+
+class Cep:
+    """What `cep run` has put into this process. It can be taken out, and put back, between two steps."""
+
+    def __init__(self, callbacks):
+        waits = torch.utils.data.dataloader._BaseDataLoaderIter
+        self.classes = [(waits, "__next__", waits.__next__, waits.__next__.__wrapped__)]
+        self.classes += [(torch.Tensor, name, found, None) for name, found in vars(torch.Tensor).items() if is_ceps(found)]
+        optimizers = [vars(found) for found in gc.get_objects() if issubclass(type(found), torch.optim.Optimizer)]
+        names = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+        # Once each: frameworks' wrappers have those of the optimizer in them, or none.
+        self.hooks = list({id(one[name]): one[name] for one in optimizers for name in names if name in one}.values())
+        self.taken = []
+        self.callbacks = callbacks  # of Lightning's Trainer
+        self.all_callbacks = list(callbacks)
+
+    def take_out(self):
+        for owner, name, _, own in self.classes:
+            delattr(owner, name) if own is None else setattr(owner, name, own)
+        self.taken = [{key: hook for key, hook in hooks.items() if is_ceps(hook)} for hooks in self.hooks]
+        for hooks, taken in zip(self.hooks, self.taken):
+            for key in taken:
+                del hooks[key]
+        self.callbacks[:] = [callback for callback in self.callbacks if not is_ceps(callback)]
+
+    def put_back(self):
+        for owner, name, ceps, _ in self.classes:
+            setattr(owner, name, ceps)
+        for hooks, taken in zip(self.hooks, self.taken):
+            hooks.update(taken)
+        self.callbacks[:] = self.all_callbacks
+
+
+class Batches(torch.utils.data.IterableDataset):
+    """The same batch again and again. Before the first of each step it notes the time, and takes turns."""
+
+    def __init__(self, options, batch, batches_per_step=1):
+        self.options, self.batch, self.batches_per_step = options, batch, batches_per_step
+        self.callbacks = []
+        self.steps = []  # for each: what the clocks say at its begin, and whether it is recorded
+        self.begins = []  # of turns, by index; without cep first
 
     def __iter__(self):
-        with open(self.folder / "go") as go, open(self.folder / "done", "w") as done:
-            while go.readline():
-                began, times = clock(), []
-                for _ in range(self.batches_per_block):
-                    times.append(clock())
-                    yield self.batch
-                if DEVICE.type == "cuda":
-                    torch.cuda.synchronize()
-                seconds = clock() - began
-                with open(self.folder / "times", "a") as file:
-                    print(*times, file=file)
-                print(seconds, file=done, flush=True)
+        for number in range(sys.maxsize):
+            if number % self.batches_per_step == 0:
+                self._begin_step()
+            yield self.batch
+
+    def _begin_step(self):
+        closing = sys.modules.get("cep._closing")
+        is_recorded = closing is not None and any(profiler.recording for profiler in closing.open_profilers)
+        self.steps.append((*(clock() for clock in CLOCKS.values()), is_recorded))
+        if not self.begins:
+            # Between two recorded steps, so that no turn begins or ends beside one.
+            if len(self.steps) < WARM_UP or not self.steps[-EVERY // 2][-1]:
+                return
+            self.cep = Cep(self.callbacks)
+        elif len(self.steps) - 1 < self.begins[-1] + TURN:
+            return
+        self.begins.append(len(self.steps) - 1)
+        if len(self.begins) > 2 * self.options.rounds + 1:
+            self._end()
+        self.cep.take_out() if len(self.begins) % 2 else self.cep.put_back()
+
+    def _end(self):
+        (self.options.folder / f"times_{RANK}.json").write_text(json.dumps([self.steps, self.begins]))
+        if RANKS > 1:
+            torch.distributed.barrier()
+        sys.exit()
 
 
-def loader_of(folder, batch, batches_per_block):
-    return torch.utils.data.DataLoader(Turns(folder, batch, batches_per_block), batch_size=None)
+def loader_of(batches):
+    return torch.utils.data.DataLoader(batches, batch_size=None)
 
 
 def layers(width, count):
@@ -80,8 +137,9 @@ def layers(width, count):
 
 def in_ddp(model):
     if not torch.distributed.is_initialized():
-        store = f"file://{tempfile.mkdtemp()}/store"
-        torch.distributed.init_process_group("nccl" if DEVICE.type == "cuda" else "gloo", store, rank=0, world_size=1)
+        store = f"file://{tempfile.mkdtemp()}/store" if RANKS == 1 else "env://"
+        backend = "nccl" if DEVICE.type == "cuda" else "gloo"
+        torch.distributed.init_process_group(backend, store, rank=RANK, world_size=RANKS)
     return torch.nn.parallel.DistributedDataParallel(model.to(DEVICE))
 
 
@@ -93,12 +151,12 @@ def update(model, optimizer, scaler, loss):
     scaler.step(optimizer)
 
 
-def train_gan(folder, steps):
+def train_gan(options):
     generator, critic = in_ddp(layers(64, 12)), in_ddp(layers(64, 12))
     average = copy.deepcopy(generator.module)
     optimizers = [torch.optim.Adam(model.parameters(), 1e-4) for model in (generator, critic)]
     scaler = torch.amp.GradScaler(DEVICE.type, enabled=DEVICE.type == "cuda")
-    for real in loader_of(folder, torch.randn(8, 64), steps):
+    for real in loader_of(Batches(options, torch.randn(8, 64))):
         real = real.to(DEVICE, non_blocking=True)
         made = generator(torch.randn(8, 64, device=DEVICE))
         update(critic, optimizers[1], scaler, critic(torch.cat((made.detach(), real))).mean())
@@ -122,10 +180,10 @@ class Checkpointed(torch.nn.Module):
         return batch
 
 
-def train_transformer(folder, steps, batches=4):
+def train_transformer(options, batches=4):
     model = in_ddp(Checkpointed(4))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
-    for number, batch in enumerate(loader_of(folder, torch.randn(2, 16, 64), steps * batches), start=1):
+    for number, batch in enumerate(loader_of(Batches(options, torch.randn(2, 16, 64), batches)), start=1):
         is_last = number % batches == 0
         with contextlib.nullcontext() if is_last else model.no_sync():
             model(batch.to(DEVICE)).square().mean().backward()
@@ -134,7 +192,7 @@ def train_transformer(folder, steps, batches=4):
             optimizer.zero_grad()
 
 
-def train_lightning(folder, steps):
+def train_lightning(options):
     from lightning.pytorch import LightningModule, Trainer
 
     class Module(LightningModule):
@@ -148,24 +206,30 @@ def train_lightning(folder, steps):
         def configure_optimizers(self):
             return torch.optim.AdamW(self.parameters(), 1e-4)
 
+    batches = Batches(options, torch.randn(8, 64))
     quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
-    Trainer(accelerator=DEVICE.type.replace("cuda", "gpu"), devices=1, max_epochs=1, default_root_dir=folder, **quiet).fit(
-        Module(), loader_of(folder, torch.randn(8, 64), steps)
-    )
+    if RANKS > 1:
+        quiet["strategy"] = "ddp"
+    accelerator = DEVICE.type.replace("cuda", "gpu")
+    trainer = Trainer(accelerator=accelerator, devices=RANKS, max_epochs=1, default_root_dir=options.folder, **quiet)
+    batches.callbacks = trainer.callbacks
+    trainer.fit(Module(), loader_of(batches))
 
 
-def train_transformers(folder, steps):
+def train_transformers(options):
     import transformers
 
     shape = dict(vocab_size=64, n_positions=16, n_embd=64, n_layer=3, n_head=4)
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape))
     tokens = torch.randint(0, 64, (16,))
     arguments = transformers.TrainingArguments(
-        str(folder), max_steps=10**7, per_device_train_batch_size=1, report_to=[], disable_tqdm=True, save_strategy="no",
-        logging_strategy="no", use_cpu=DEVICE.type == "cpu",
+        str(options.folder), max_steps=10**7, per_device_train_batch_size=1, report_to=[], disable_tqdm=True, save_strategy="no",
+        logging_strategy="no", use_cpu=DEVICE.type == "cpu", accelerator_config={"dispatch_batches": False},
+        ddp_find_unused_parameters=False,
     )
     example = {"input_ids": tokens, "labels": tokens}
-    transformers.Trainer(model, arguments, train_dataset=Turns(folder, example, steps)).train()
+    # Each rank reads the batches of all, and takes its own.
+    transformers.Trainer(model, arguments, train_dataset=Batches(options, example, RANKS)).train()
 
 
 TRAINERS = {
@@ -176,117 +240,106 @@ TRAINERS = {
 }
 
 
-# ---- By turns
+# ---- What it comes to
 
 
-class Arm:
-    """A process that trains, a block of steps at a time."""
-
-    def __init__(self, trainer, stride, steps, environment):
-        self.folder = Path(tempfile.mkdtemp(prefix="cep-bench-"))
-        os.mkfifo(self.folder / "go")
-        os.mkfifo(self.folder / "done")
-        command = [sys.executable, __file__, "--train", trainer, "--folder", str(self.folder), "--steps", str(steps)]
-        if stride is not None:
-            options = ["--no-summary", "-o", str(self.folder), "--every", str(stride)]
-            command = [sys.executable, "-m", "cep.run", *options, "--", *command]
-        self.log = open(self.folder / "log", "w+")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env={**os.environ, **environment})
-        # For both directions: so opening them does not wait for the other end, which may never come.
-        self.go, self.done = (os.open(self.folder / name, os.O_RDWR) for name in ("go", "done"))
-
-    def block_s(self):
-        os.write(self.go, b"go\n")
-        while not select.select([self.done], [], [], 1)[0]:
-            if self.process.poll() is not None:
-                self.log.seek(0)
-                raise SystemExit(f"{self.process.args} ended:\n{self.log.read()[-3000:]}")
-        return float(os.read(self.done, 100))
-
-    def recorded_us(self, steps):
-        """What each recorded step took longer than the mean of the two beside it, where every second one is recorded."""
-        added = []
-        for line in (self.folder / "times").read_text().splitlines()[3:]:
-            times = [float(word) for word in line.split()]
-            begins = times[:: len(times) // steps]
-            took = [1e6 * (end - begin) for begin, end in zip(begins, begins[1:])][: steps - 2]
-            added += [
-                (1 - 2 * (index % 2)) * (one - (before + after) / 2)
-                for index, (before, one, after) in enumerate(zip(took, took[1:], took[2:]))
-            ]
-        # Which of the two kinds are recorded depends on how far ahead the trainer fetches: the longer ones are.
-        return added if middle_mean(added) > 0 else [-one for one in added]
-
-    def end(self):
-        self.process.terminate()  # `cep run` passes it on
-        self.process.wait()
+def durations_us(steps, clock):
+    return [1e6 * (after[clock] - before[clock]) for before, after in zip(steps, steps[1:])]
 
 
-def middle_mean(values):
-    ordered = sorted(values)
-    quarter = len(ordered) // 4
-    return statistics.fmean(ordered[quarter : len(ordered) - quarter])
+class Round:
+    """A turn with cep, between two without."""
+
+    def __init__(self, before, turn, after, recorded):
+        windows = [sum(turn[index - 1 : index + 3]) for index in range(len(turn))]
+        self.recorded_us = [windows[at] - (windows[at - 4] + windows[at + 4]) / 2 for at in recorded]
+        near = {at + offset for at in recorded for offset in (-1, 0, 1, 2)}
+        others = [turn[at] for at in range(MARGIN, TURN - MARGIN) if at not in near]
+        alone = [statistics.median(one[MARGIN : TURN - MARGIN]) for one in (before, after)]
+        self.alone_us = statistics.fmean(alone)
+        self.not_recorded_us = statistics.median(others) - self.alone_us
 
 
-def tenth(values):
-    return statistics.quantiles(values, n=10)[0]
+def rounds_of(steps, begins, clock):
+    took_us = durations_us(steps, clock)
+    turns = [took_us[begin : begin + TURN] for begin in begins[:-1]]
+    return [
+        Round(*turns[at - 1 : at + 2], [index for index in range(MARGIN, TURN - MARGIN) if steps[begins[at] + index][-1]])
+        for at in range(1, len(turns) - 1, 2)
+    ]
 
 
-def interval(values):
-    means = sorted(middle_mean(random.choices(values, k=len(values))) for _ in range(2000))
-    return means[50], means[1949]
+def not_recorded_us(rounds):
+    return statistics.median(one.not_recorded_us for one in rounds)
 
 
-def arms_of(trainer, options):
-    arms = {name: Arm(trainer, stride, options.steps, {}) for name, stride in STRIDES.items()}
-    if options.against:
-        old = {"PYTHONPATH": options.against, "CEP_BINDING": options.against_binding}
-        for name in (NEVER, TENTH, EVERY):
-            arms[f"{name}, old"] = Arm(trainer, STRIDES[name], options.steps, old)
-    return arms
+def recorded_us(rounds):
+    return statistics.median([value for one in rounds for value in one.recorded_us])
+
+
+def share_of_5_ms(rounds):
+    return (not_recorded_us(rounds) + recorded_us(rounds) / EVERY) / 50
+
+
+def with_interval(value_of, rounds):
+    values = sorted(value_of(random.choices(rounds, k=len(rounds))) for _ in range(2000))
+    return f"{value_of(rounds):8.2f} [{values[50]:.2f}, {values[1949]:.2f}]"
+
+
+def collectives_in_a_step(folder):
+    """In the recorded steps of rank 0."""
+    text = (folder / "cuda_event_profiler" / "cuda_events_rank_0.jsonl").read_text()
+    rows = [row for row in map(json.loads, text.splitlines()) if "duration_ms" in row]
+    steps = {row["step"] for row in rows if row["name"] == "training_step"}
+    return statistics.median(sum(row["step"] == step and row.get("kind") == "comm" for row in rows) for step in steps)
 
 
 def measure(trainer, options):
-    arms = arms_of(trainer, options)
-    try:
-        for arm in arms.values():
-            for _ in range(3):
-                arm.block_s()
-        began, rounds = time.monotonic(), []
-        while time.monotonic() - began < options.seconds or len(rounds) < 8:
-            order = random.sample(list(arms), len(arms))
-            rounds.append({name: arms[name].block_s() / options.steps * 1e6 for name in order})
-    finally:
-        for arm in arms.values():
-            arm.end()
-    alone_us = middle_mean([one[OFF] for one in rounds])
-    recorded = arms[SECOND].recorded_us(options.steps)
-    print(f"{trainer}: {alone_us:,.0f} µs a step on {DEVICE.type}, {len(rounds)} rounds of {options.steps} steps")
-    for name in sorted(arms, key=lambda name: name.partition(",")[0]):
-        if name != OFF:
-            added_us = [one[name] - one[OFF] for one in rounds]
-            low, high = interval(added_us)
-            best_us = tenth([one[name] for one in rounds]) - tenth([one[OFF] for one in rounds])
-            share = 100 * middle_mean(added_us) / alone_us
-            print(f"    {name:21} {middle_mean(added_us):8.1f} µs a step [{low:.1f}, {high:.1f}]   {share:6.2f} %   best {best_us:.1f}", flush=True)
-    low, high = interval(recorded)
-    print(f"    {'a recorded step':21} {middle_mean(recorded):8.1f} µs longer than its neighbours [{low:.1f}, {high:.1f}]", flush=True)
+    with tempfile.TemporaryDirectory(prefix="cep-bench-") as folder:
+        launcher = [sys.executable]
+        if options.ranks > 1:
+            launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}"]
+        command = [sys.executable, "-m", "cep.run", "--no-summary", "-o", folder, "--every", str(EVERY), "--", *launcher, __file__]
+        command += ["--train", trainer, "--folder", folder, "--rounds", str(options.rounds)]
+        environment = {"OMP_NUM_THREADS": "1", **os.environ}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        file = Path(folder, "times_0.json")
+        if not file.exists():
+            raise SystemExit(f"{trainer} ended with status {done.returncode}:\n{done.stdout[-4000:]}")
+        steps, begins = json.loads(file.read_text())
+        report(trainer, options, steps, begins, collectives_in_a_step(Path(folder)))
+
+
+def report(trainer, options, steps, begins, collectives):
+    by_clock = {name: rounds_of(steps, begins, index) for index, name in enumerate(CLOCKS)}
+    alone_us = statistics.median(one.alone_us for one in by_clock["elapsed"])
+    where = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
+    print(f"{trainer}: {alone_us:,.0f} µs a step alone, {options.ranks} × {where}, {options.rounds} rounds of 2 × {TURN} steps")
+    budget_us = 100 + 5 * collectives
+    for title, value_of, budget in (
+        ("not recorded, µs", not_recorded_us, "10"),
+        ("recorded, µs", recorded_us, f"100 + 5 × {collectives:g} = {budget_us:g}"),
+        ("every 10th step, % of 5 ms", share_of_5_ms, "0.5"),
+    ):
+        print(f"    {title}: at most {budget}")
+        for name, rounds in by_clock.items():
+            print(f"        {name:17} {with_interval(value_of, rounds)}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trainers", nargs="+", choices=tuple(TRAINERS), default=list(TRAINERS))
-    parser.add_argument("--seconds", type=float, default=60, help="for each trainer, without its start")
-    parser.add_argument("--steps", type=int, default=50, help="in a block")
-    parser.add_argument("--against", help="the folder of another cep package, whose arms stand beside these")
-    parser.add_argument("--against-binding", default="ctypes", help="its extension module")
+    parser.add_argument("--rounds", type=int, default=120, help=f"of {TURN} steps without cep and {TURN} with it")
+    parser.add_argument("--ranks", type=int, default=1, help="processes of each trainer")
     parser.add_argument("--train", choices=tuple(TRAINERS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.train:
         torch.manual_seed(0)
-        TRAINERS[options.train](options.folder, options.steps)
+        if DEVICE.type == "cuda":
+            torch.cuda.set_device(DEVICE)
+        TRAINERS[options.train](options)
         return
     for trainer in options.trainers:
         if trainer in ("lightning", "transformers") and importlib.util.find_spec(trainer) is None:
