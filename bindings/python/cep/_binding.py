@@ -25,8 +25,7 @@ NATIVE, CTYPES = "native", "ctypes"
 
 def _addresses() -> tuple[int, ...]:
     """The addresses of the loaded libcep's functions, in the order of library_calls in native/native.h."""
-    device = _ffi.device_calls
-    functions = (_ffi.step, _ffi.recording, device.begin, device.begin_with, device.end, device.end_with, device.phase)
+    functions = (_ffi.step, _ffi.recording, *_ffi.device_calls, _ffi.counter)
     return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
 
 

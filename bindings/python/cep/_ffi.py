@@ -95,8 +95,6 @@ class Span(c_uint64):
     """cep_span. ctypes returns instances of a subclass unconverted, so they can be passed back without conversion."""
 
 
-SPAN_NONE = Span(2**64 - 1)
-
 
 def _candidates() -> Iterator[tuple[str, str]]:
     """The places of the library in the order of the search, each as (path or soname, origin).

@@ -161,7 +161,7 @@ class Profiler(ProfilerCalls, Handle):
             )
             on_host = options.backend == _ffi.BACKENDS["host"]
             self._added_settings: Optional[dict[str, Any]] = {} if _takes_settings(options) else None
-        self._has_unwritten_settings = False
+        self._has_unwritten_settings = self._has_device_bytes = False
         self._native_regions: dict[str, Optional[int]] = {}
         self._early = EarlySpans()
         self._attach(self._handle.value or 0, [], {}, on_host, self._sampling)
@@ -328,6 +328,7 @@ class Profiler(ProfilerCalls, Handle):
             meta: Optional[Meta] = None,
         ) -> Region: ...
         def _set_stream_source(self, source: _streams.StreamSource) -> None: ...
+        def _count(self, values: Mapping[str, int]) -> None: ...
         def _set_device(self, exchange_device: Callable[[int], int], device: int) -> None: ...
 
     @property

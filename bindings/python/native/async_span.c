@@ -226,10 +226,6 @@ static PyObject* async_span_fail(PyObject* object, PyObject* error) {
     return none_if(fail_async_span(object, error));
 }
 
-static PyObject* async_span_end_with(PyObject* object, PyObject* future) {
-    return none_if(end_with_future((async_span_object*)object, future));
-}
-
 static PyObject* async_span_end_with_works(PyObject* object, PyObject* args) {
     PyObject *works = NULL, *tensors = NULL;
     if (!PyArg_ParseTuple(args, "OO", &works, &tensors)) return NULL;
@@ -247,7 +243,6 @@ static void async_span_free(PyObject* object) {
 
 static PyMethodDef methods[] = {
     {"fail", async_span_fail, METH_O, "The call raised an exception of this type."},
-    {"end_with", async_span_end_with, METH_O, "Ends the span when the future's value is ready."},
     {"end_with_works", async_span_end_with_works, METH_VARARGS, "Ends the span when all of the works are done."},
     {NULL, NULL, 0, NULL},
 };

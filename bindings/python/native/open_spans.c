@@ -91,12 +91,6 @@ static PyObject* open_spans_abandon(PyObject* object, PyObject* unused) {
     return new_none();
 }
 
-static PyObject* open_spans_is_open(PyObject* object, PyObject* given) {
-    unsigned long key = 0;
-    if (!key_of(given, &key)) return NULL;
-    return PyBool_FromLong(find_key((open_spans_object*)object, key) >= 0);
-}
-
 static int open_spans_bool(PyObject* object) {
     return ((open_spans_object*)object)->count > 0;
 }
@@ -122,7 +116,6 @@ static PyMethodDef open_spans_methods[] = {
     {"begin", open_spans_begin, METH_O, "Begins a span. A span of the key that is still open ends as NotFinished."},
     {"end", (PyCFunction)(void (*)(void))(fast_function)open_spans_end, METH_FASTCALL, "Ends the key's span, if any."},
     {"abandon", open_spans_abandon, METH_NOARGS, "Ends all open spans as NotFinished."},
-    {"is_open", open_spans_is_open, METH_O, "Whether the key has an open span."},
     {NULL, NULL, 0, NULL},
 };
 

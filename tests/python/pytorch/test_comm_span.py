@@ -86,6 +86,13 @@ class Future:
         self.callbacks.append(callback)
 
 
+class WorkOf:
+    """As gloo's."""
+
+    def __init__(self, future):
+        self.get_future = lambda: future
+
+
 class NoWait(Future):
     """NCCL's future: its wait() records the current stream on the result's tensors."""
 
@@ -221,14 +228,15 @@ def test_a_group_has_one_stream_on_a_device(profiler, log):
     streams = SideStreams()
     other = WHAT._replace(group=GROUP._replace(name="dp"))
     for what, device in ((WHAT, 0), (WHAT, 0), (other, 0), (WHAT, 1)):
-        begin_async(profiler, streams, what, device).end_with(Future(log))
+        begin_async(profiler, streams, what, device).end_with_works([Work(log)], [])
     assert log.made == 3
     assert (log.current, log.device) == ([7], 0)  # as before
 
 
 def test_a_result_that_is_not_there_yet_is_not_waited_for_on_the_host(files, profiler, log):
     future = Future(log, done=False)
-    begin_async(profiler, SideStreams(), WHAT, device=0).end_with(future)
+    by_gloo = WHAT._replace(group=GROUP._replace(on_device=False))
+    begin_async(profiler, SideStreams(), by_gloo, device=0).end_with_works([WorkOf(future)], [])
     assert profiler.stats.open_spans == 1
     (callback,) = future.callbacks
     callback(future)
@@ -238,7 +246,7 @@ def test_a_result_that_is_not_there_yet_is_not_waited_for_on_the_host(files, pro
 
 def test_a_call_that_raised_or_has_no_future_is_marked(files, profiler, log):
     begin_async(profiler, SideStreams(), WHAT, device=None).fail(OSError)
-    begin_async(profiler, SideStreams(), WHAT, device=None).end_with(None)
+    begin_async(profiler, SideStreams(), WHAT, device=None).end_with_works([WorkOf(None)], [])
     profiler.close()
     assert [row["error"] for row in files.spans("all_reduce")] == ["OSError", "Unmeasured"]
 
@@ -256,7 +264,7 @@ def test_a_collective_that_failed_on_the_device_is_marked_and_left_to_the_traine
 def test_on_the_host_it_is_no_part_of_the_depth_of_what_begins_meanwhile(files, profiler, log):
     futures = [Future(log, done=False), Future(log, done=False)]
     for future in futures:
-        begin_async(profiler, SideStreams(), WHAT, device=None).end_with(future)
+        begin_async(profiler, SideStreams(), WHAT, device=None).end_with_works([WorkOf(future)], [])
     with profiler.region("training_step"), profiler.region("forward"):
         pass
     for future in futures:
@@ -272,7 +280,7 @@ def test_on_the_host_who_knows_that_it_has_ended_does_not_leave_its_end_to_the_c
 ):
     future = Future(log, done=False)
     span = begin_async(profiler, SideStreams(), WHAT, device=None)
-    span.end_with(future)
+    span.end_with_works([WorkOf(future)], [])
     with cep.torch.instrument(profiler, trainer.model, trainer.optimizer, memory=False):
         loss = trainer.loss()
         profiler.flush()

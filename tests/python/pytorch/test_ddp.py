@@ -232,12 +232,14 @@ dist.destroy_process_group()
 
 
 SPAN = """
+from types import SimpleNamespace
 from cep.torch._hook_calls import AsyncSpan, expected_callbacks
 
-def span_with(*further, folder):
+def end_span_with(future, *further, folder):
     prof = cep.Profiler(folder, record_every_n_steps=1)
     prof.step(0)
-    return AsyncSpan(prof.region("all_reduce", kind="comm"), None, (4, None, "world", 1, None, True, *further))
+    span = AsyncSpan(prof.region("all_reduce", kind="comm"), None, (4, None, "world", 1, None, True, *further))
+    span.end_with_works([SimpleNamespace(get_future=lambda: future)], None)
 """
 
 
@@ -253,7 +255,7 @@ import torch, cep.torch
         + SPAN
         + """
 future = torch.futures.Future()
-span_with(folder=sys.argv[1]).end_with(future)
+end_span_with(future, folder=sys.argv[1])
 assert expected_callbacks() == (True, 1)
 ending = threading.Event()
 
@@ -288,7 +290,7 @@ announced = dist.FileStore(folder + "/announced", ranks)
 if rank == 1:
     announced.wait(["rank 0 has its callback"])  # so that a thread of gloo calls and frees it
 future = dist.all_reduce(torch.ones(4), async_op=True).get_future()
-span_with(SlowlyFreed(), folder=folder).end_with(future)
+end_span_with(future, SlowlyFreed(), folder=folder)
 if rank == 0:
     announced.set("rank 0 has its callback", "yes")
 future.wait()

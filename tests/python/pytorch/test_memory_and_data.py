@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch import _memory  # noqa: E402
+from cep.torch import _hooks, _memory  # noqa: E402
 
 POOLS = ("allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_bytes")
 
@@ -131,6 +131,28 @@ def test_each_phase_of_a_recorded_step_has_its_peak(files, tmp_path, monkeypatch
     phases = {"forward": 100, "backward": 200, "optimizer": 300}
     assert found == [(step, f"memory.peak_bytes.{name}", peak + step) for step in (0, 2) for name, peak in phases.items()]
     assert allocator.resets == 6
+
+
+@pytest.mark.parametrize("options", [{}, {"memory": False, "memory_phases": True}])
+def test_counters_that_cannot_be_read_are_tried_once_and_told(tmp_path, monkeypatch, options):
+    def fail(device):
+        asked.append(device)
+        raise RuntimeError("no statistics")
+
+    asked, model = [], torch.nn.Linear(4, 4)
+    optimizers = [torch.optim.SGD([parameter], lr=0.1) for parameter in model.parameters()]
+    Allocator(monkeypatch)
+    monkeypatch.setattr(_memory, "_read_stats", fail)
+    monkeypatch.setattr(_hooks, "_failures", 0)
+    with cep.Profiler(tmp_path, record_every_n_steps=1, backend="host") as profiler:
+        profiler._set_stream_source((lambda: 0, None))
+        with cep.torch.instrument(profiler, model, optimizers, **options), pytest.warns(RuntimeWarning, match="no statistics"):
+            for step in range(3):
+                profiler.step(step)
+                model(torch.ones(2, 4)).sum().backward()
+                for optimizer in optimizers:
+                    optimizer.step()
+    assert asked == [0] and cep.torch.hook_failures() == 1
 
 
 def test_statistics_that_a_version_does_not_have_are_left_out():

@@ -133,7 +133,6 @@ class CommRecorder:
             tensors = function.all_tensors(function.given(args, kwargs))
             if function.operation.shape != COLLECTIVE and not any(tensor.is_cuda for tensor in tensors):
                 # The Works of gloo's messages have no future that would tell.
-                self.profiler._wants_steps = True  # for a sweep
                 waits.end_after(works, lambda error: span(None) if error is None else span.fail(error))
             else:
                 span.end_with_works(works, tensors)
@@ -210,9 +209,7 @@ class _TimedFunctions:
         if on is not self._attached:
             with self._lock:
                 self._attach() if on else self._detach()
-        if waits.kept:
-            waits.sweep()
-        return bool(waits.kept)
+        return bool(waits.removals) and waits.sweep()
 
     def _attach(self) -> None:
         if self._functions is None:

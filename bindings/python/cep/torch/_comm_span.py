@@ -77,8 +77,8 @@ class Description(NamedTuple):
 
 
 def begin_async(profiler: Profiler, streams: SideStreams, what: Description, device: Optional[int]) -> AsyncSpan:
-    """Begins the span of an asynchronous call, before the call. Then call exactly one of its end_with_works(), end_with() and
-    fail(), none of which waits on the host.
+    """Begins the span of an asynchronous call, before the call. Then call exactly one of its end_with_works() and
+    fail(), neither of which waits on the host.
 
     Args:
         device: The index of the CUDA device that it runs on; None: on the host. A span there is no part of this thread's

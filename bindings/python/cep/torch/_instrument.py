@@ -93,9 +93,11 @@ class Instrumentation(Removable):
             self._turns.append(model.turn)
         claims = claims_of(self._profiler)
         abandon = self._backward.abandon if model is None else model.abandon
-        after: Any = functools.partial(record_memory, self._profiler) if self._memory else None
+        after: list[Callable[[], object]] = []
         if self._peaks is not None:
-            after = functools.partial(self._peaks.end, "optimizer", after)
+            after.append(functools.partial(self._peaks.end, "optimizer"))
+        if self._memory:
+            after.append(functools.partial(record_memory, self._profiler))
         for optimizer in optimizers:
             if claims.claim_optimizer(optimizer):
                 self._removals.append(functools.partial(claims.release_optimizer, optimizer))
@@ -164,16 +166,10 @@ def instrument(
 
     With gradient accumulation a step has several spans of a name (``seq``). The recomputation of activation
     checkpointing is part of the backward. A phase that raises is marked (``error``).
-
-    On a step that is not recorded, the model and the optimizers have no hook, and ``profiler.step()`` does no more. The
-    hooks never synchronise, never raise (failures are counted, and the first is a warning), and never keep a graph or a
-    tensor alive. Copies of the model, deep or pickled, are not instrumented. If the profiler is off, there are no
-    hooks.
-
-    A model or optimizer that is instrumented already, by another call or by an integration, is not timed twice: a message
-    tells of it.
-
-    The hooks are turned on and off by ``profiler.step()``.
+    ``profiler.step()`` turns the hooks on and off: on a step that is not recorded, or if the profiler is off, there are none.
+    They never synchronise, never raise (failures are counted, and the first is a warning), and never keep a graph or a
+    tensor alive. Copies of the model, deep or pickled, are not instrumented. What is instrumented already, by another call or
+    by an integration, is not timed twice: a message tells of it.
 
     Args:
         profiler: The profiler.

@@ -13,6 +13,7 @@ from .._launcher import own_rank
 from .._messages import warn
 from .._options import PathText
 from .._profiler import Profiler
+from ._hooks import note_failure
 from ._pytorch import torch
 
 _POOLS = {
@@ -27,10 +28,6 @@ _EVENTS = {"memory.alloc_retries": "num_alloc_retries", "memory.ooms": "num_ooms
 
 # torch.cuda.memory_allocated() and similar calls first make a flat dict of all statistics: they take ten times as long.
 _read_stats: Optional[Callable[[int], Mapping[str, Any]]] = getattr(torch._C, "_cuda_memoryStats", None)
-
-
-# Those that were told how much memory their device has.
-_told: weakref.WeakSet[Profiler] = weakref.WeakSet()
 
 
 def _device_bytes(device: int) -> int:
@@ -74,12 +71,11 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
         return False
     if device is None:
         device = torch.cuda.current_device() if profiler._device is None else profiler._device
-    stats = _read_stats(device)
-    if profiler not in _told:
-        _told.add(profiler)
-        profiler.counter("memory.device_bytes", _device_bytes(device))
-    for name, value in memory_counters(stats).items():
-        profiler.counter(name, value)
+    counters = memory_counters(_read_stats(device))
+    if not profiler._has_device_bytes:
+        profiler._has_device_bytes = True
+        counters["memory.device_bytes"] = _device_bytes(device)
+    profiler._count(counters)
     return True
 
 
@@ -88,12 +84,17 @@ class PhasePeaks:
 
     def __init__(self, profiler: Profiler) -> None:
         self._profiler = profiler
+        self._has_failed = False
 
-    def end(self, phase: str, then: Optional[Callable[[], object]] = None) -> None:
+    def end(self, phase: str) -> None:
         """At the end of a phase. The next one begins with what is allocated now: PyTorch's peaks are reset."""
-        self._end(phase)
-        if then is not None:
-            then()
+        if self._has_failed:
+            return
+        try:
+            self._end(phase)
+        except Exception as error:
+            self._has_failed = True
+            note_failure(error)
 
     def _end(self, phase: str) -> None:
         profiler = self._profiler

@@ -104,9 +104,10 @@ class _End(_StepHook):
             if timer.may_nest and _is_nested_step(given[0]):
                 return
             timer.phase.end(get_ident())
-            if timer.after is not None:
-                timer.after()
+            for call in timer.after:
+                call()
         except Exception as error:
+            timer.after.clear()  # what fails once is left
             note_failure(error)
 
 
@@ -118,7 +119,7 @@ class OptimizerTimer:
 
     Args:
         before: Called before each step.
-        after: Called after each, or None.
+        after: Called after each, until one raises. A list that all optimizers share.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class OptimizerTimer:
         profiler: Profiler,
         phase: Phase,
         before: Callable[[], None],
-        after: Optional[Callable[[], object]],
+        after: list[Callable[[], object]],
     ) -> None:
         self.recording = profiler._recording
         self.phase = phase

@@ -51,9 +51,8 @@ class Waits:
     """Thread-safe."""
 
     def __init__(self) -> None:
-        # By id() of the Work, or of the reference once the Work is gone. Public: a step asks it before it calls anything.
-        self.kept: dict[int, _Kept] = {}
-        self._removals: list[Removal] = []
+        self.kept: dict[int, _Kept] = {}  # by id() of the Work, or of the reference once the Work is gone
+        self.removals: list[Removal] = []  # public: a step asks it before it calls anything
         self._sweep_at = _MANY
         self._lock = threading.RLock()
 
@@ -81,22 +80,23 @@ class Waits:
         if len(self.kept) >= self._sweep_at:
             self.sweep()
 
-    def sweep(self) -> None:
+    def sweep(self) -> bool:
         """Lets go of what the device has done, also where nobody waits for it. Without any left, waits are PyTorch's own
-        again."""
-        if not self._removals:
-            return
+        again. Returns whether tensors on a device are left, for another sweep."""
+        if not self.removals:
+            return False
         with self._lock:
             streams = {id(kept.stream): kept.stream for kept in list(self.kept.values()) if kept.stream is not None}
             if streams and torch.cuda.is_current_stream_capturing():  # to ask a stream would end the capture
-                return
+                return True
             idle = {key for key, stream in streams.items() if _is_idle(stream)}
             for key, kept in list(self.kept.items()):
-                if id(kept.stream) in idle or (kept.stream is None and kept.work() is None):
-                    self._let_go(key, Unmeasured)
+                if id(kept.stream) in idle:
+                    self._let_go(key, None)
             self._sweep_at = len(self.kept) + _MANY
             if not self.kept:
-                undo_all(self._removals)
+                undo_all(self.removals)
+            return any(kept.stream is not None for kept in list(self.kept.values()))
 
     def _let_go(self, key: int, error: Optional[type[BaseException]]) -> None:
         kept = self.kept.pop(key, None)
@@ -106,16 +106,21 @@ class Waits:
     def _forget_work(self, key: int) -> Callable[[Any], None]:
         def forget(reference: Any) -> None:
             with self._lock:
-                if key in self.kept and self.kept[key].work is reference:  # another Work may have the place in memory
+                kept = self.kept.get(key)
+                if kept is None or kept.work is not reference:  # another Work has the place in memory
+                    return
+                if kept.end is not None:
+                    self._let_go(key, Unmeasured)
+                else:
                     self.kept[id(reference)] = self.kept.pop(key)
 
         return forget
 
     def _watch(self) -> None:
-        if self._removals:
+        if self.removals:
             return
         work_type = torch.distributed.Work
-        self._removals += [patch(work_type, name, self._waiting) for name in _WAITS if hasattr(work_type, name)]
+        self.removals += [patch(work_type, name, self._waiting) for name in _WAITS if hasattr(work_type, name)]
 
     def _waiting(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
