@@ -99,7 +99,7 @@ def timed_ms(training, prof, first, count):
 
 
 def train(kind, case, options, device, directory):
-    """Records a training with its fault. Returns its milliseconds a step with the fault and without."""
+    """Records a training with its fault. Returns its milliseconds a step with the fault, and without it before and after."""
     fault = Fault(case, options, dist.get_rank(), device)
     training = TRAININGS[kind](options, fault, device)
     off = cep.Profiler(enable=False)
@@ -114,7 +114,7 @@ def train(kind, case, options, device, directory):
         with_fault = timed_ms(training, prof, options.first_recorded, options.steps)
     fault.present = False
     after = timed_ms(training, off, WARM_UP, options.healthy_steps)
-    return with_fault, (before + after) / 2
+    return with_fault, before, after
 
 
 def own_slowness(options, device, passes=20):
@@ -165,7 +165,7 @@ def is_right(verdict, kind, case, slowness):
 def run_training(kind, case, options, device, directory, name):
     """Whether the verdict on one training is right: on rank 0; None on the others."""
     slowness = own_slowness(options, device)
-    with_fault, without = train(kind, case, options, device, directory)
+    with_fault, before, after = train(kind, case, options, device, directory)
     if device.type == "cuda":
         torch.cuda.empty_cache()
     dist.barrier()
@@ -174,11 +174,11 @@ def run_training(kind, case, options, device, directory, name):
     verdict = verdict_on(directory)
     right = is_right(verdict, kind, case, slowness)
     alone = " ".join(f"{ratio:.3f}" for ratio in slowness)
-    saving = 100 * (1 - without / with_fault)
+    saving = 100 * (1 - (before + after) / 2 / with_fault)
     said = 100 * (1 - 1 / verdict["job_slowdown"]) if verdict["job_slowdown"] else float("nan")
     replayed = verdict["replay"]["error"]
     error = f"{100 * replayed:4.1f}" if replayed is not None else "   -"
-    print(f"{'PASS' if right else 'FAIL'}  {name:<20} {with_fault:7.2f} {without:7.2f} {saving:8.1f} {said:7.1f} {error} "
+    print(f"{'PASS' if right else 'FAIL'}  {name:<20} {with_fault:7.2f} {before:7.2f} {after:7.2f} {saving:8.1f} {said:7.1f} {error} "
           f"[{alone}] {verdict['headline']}", flush=True)  # fmt: skip
     return right
 
@@ -246,8 +246,8 @@ def main():
         torch.cuda.set_device(device)
         dist.init_process_group("nccl")
     if dist.get_rank() == 0:
-        print(f"{'':26} {'ms a step':>15} {'% less without':>16} {'replay':>5} [each rank alone]")
-        print(f"{'':26} {'fault':>7} {'without':>7} {'measured':>8} {'said':>7} {'err %':>5}", flush=True)
+        print(f"{'':26} {'ms a step':>23} {'% less without':>16} {'replay':>5} [each rank alone]")
+        print(f"{'':26} {'fault':>7} {'before':>7} {'after':>7} {'measured':>8} {'said':>7} {'err %':>5}", flush=True)
     right = []
     for text in options.runs.split(","):
         times, _, run = text.partition("x") if text.split("x")[0].isdigit() else ("1", "", text)

@@ -15,8 +15,6 @@
 namespace cep::tool {
 namespace {
 
-constexpr double nearly_all_rows = 0.99;
-
 // What a rank does between its rows of one step and of the next delays that step.
 void add_gaps(const JobRows& rows, std::vector<StepGraph>& graphs) {
     std::vector<double> ended_ms(rows.ranks().size(), NAN);  // the step before
@@ -130,7 +128,7 @@ void choose_delays(std::vector<StepGraph>& graphs, const JobModel& model, Replay
             for (StepGraph& graph : graphs) graph.keeps_delays = false;
         if (!is_better) continue;
         // What comes late in some steps may have waited for work whose rows were lost.
-        if (i > 0 && result.row_coverage < nearly_all_rows)
+        if (i > 0 && !result.has_nearly_all_rows())
             result.hidden = std::max(0.0, next_ms - best_ms) / result.observed_ms;
         best = std::move(next);
         best_ms = next_ms;

@@ -32,6 +32,7 @@ struct Replay {
     static constexpr double most_error = 0.01;
     static constexpr double most_error_at_all = 0.1;  // with more, nothing is said of causes
     static constexpr double least_coverage = 0.75;
+    static constexpr double nearly_all_rows = 0.99;
     static constexpr double least_matched = 0.9;  // with less, waiting for others is taken for transfer
     static constexpr double most_unseen = 0.5;    // of what a cause costs
     static constexpr double least_cost = 0.01;    // of a step: what costs less is a note
@@ -43,6 +44,7 @@ struct Replay {
         return is_possible && std::abs(error) <= most_error_at_all && row_coverage >= least_coverage && is_matched();
     }
 
+    [[nodiscard]] bool has_nearly_all_rows() const { return row_coverage >= nearly_all_rows; }
     /// Where rows of transfers were lost, their other ends are missing as often.
     [[nodiscard]] bool is_matched() const { return matched >= least_matched * row_coverage; }
 

@@ -95,7 +95,10 @@ class SlowRankPrices {
         for (std::size_t i = 2; i < steps_ms.size(); ++i) {
             Finding& one = slow_[i - 2];
             one.is_approximate = !sees_all && is_waited_for(one);
-            if (one.is_approximate) continue;
+            if (one.is_approximate) {
+                one.cost_share = shown_by_waiters(one);
+                continue;
+            }
             one.cost_share = (mean_ms(i) - mean_ms(1)) / all_ms;
             one.is_costly = *one.cost_share >= Replay::least_cost;
         }
@@ -111,6 +114,11 @@ class SlowRankPrices {
         return one.keeps_waiting && one.is_costly && one.phase != uncovered_name;
     }
 
+    // What hides work of the slow rank from its phases may hide that of the others, too. Lost rows look like less work.
+    [[nodiscard]] double shown_by_waiters(const Finding& one) const {
+        return one.cost_share.value_or(replay_.has_nearly_all_rows() ? one.waited_share : 0);
+    }
+
     // The replay knows what is in the way of what. But where ranks wait inside of their work and no row shows it, it
     // takes that for work, and says too little of what all slow ranks cost.
     [[nodiscard]] bool sees_waiting(double share_of_all) const {
@@ -118,7 +126,7 @@ class SlowRankPrices {
         if (replay_.stages > 1 && !replay_.stages_are_inferred) return true;
         double most = 0;
         for (const Finding& one : slow_)
-            if (is_waited_for(one)) most = std::max(most, one.cost_share.value_or(0));
+            if (is_waited_for(one)) most = std::max(most, shown_by_waiters(one));
         return share_of_all >= least_agreement * most;
     }
 

@@ -328,7 +328,11 @@ class Finder {
         const bool is_uncovered = one.phase == uncovered_name;
         const double margin = is_uncovered ? StragglerRules::uncovered_margin : StragglerRules::least_margin;
         one.keeps_waiting = is_known ? longer_ms > margin * one.excess_ms : !is_uncovered && !one.is_of_some;
-        one.cost_share = most_ms * static_cast<double>(std::count(one.slow.begin(), one.slow.end(), true)) / all_ms_;
+        const auto share = [&](double ms) {
+            return ms * static_cast<double>(std::count(one.slow.begin(), one.slow.end(), true)) / all_ms_;
+        };
+        one.waited_share = is_known ? share(longer_ms) : 0;
+        one.cost_share = share(most_ms);
         if (is_known && longer_ms > most_explained * one.all_excess_ms) one.cost_share.reset();
         one.is_costly = one.keeps_waiting && one.cost_share.value_or(1) > StragglerRules::least_cost;
     }
