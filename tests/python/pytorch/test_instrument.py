@@ -357,6 +357,21 @@ def test_the_backward_is_found_in_any_form_of_output(files, profiler, trainer, p
     assert names(files) == ["forward", "backward"]
 
 
+@pytest.mark.parametrize("has_hook_before", [False, True])
+def test_a_trainers_own_hooks_of_an_output_run_and_are_removed(files, profiler, trainer, has_hook_before):
+    seen, handles = [], []
+    hook = lambda kind: lambda gradient: seen.append(kind)  # noqa: E731
+    if has_hook_before:
+        trainer.model.register_forward_hook(lambda *given: handles.append(given[-1].register_hook(hook("first"))))
+    with instrumented(trainer, profiler):
+        output = trainer.model(torch.ones(2, 4))
+        handle, other = output.register_hook(hook("removed")), output.register_hook(hook("last"))
+        handle.remove()
+        output.sum().backward()
+    profiler.close()
+    assert seen == ["first"] * has_hook_before + ["last"] and names(files) == ["forward", "backward"]
+
+
 def test_the_graph_dies_when_the_trainer_lets_go_of_it(profiler, trainer):
     with instrumented(trainer, profiler):
         output = trainer.model(trainer.batch)

@@ -7,7 +7,7 @@ from typing import Any, Iterable, Optional, TypeVar, Union, cast
 
 from .._profiler import Profiler
 from .._region import TimedIterable
-from ._pytorch import Device, tensor_bytes, torch
+from ._pytorch import Device, torch
 
 Item = TypeVar("Item")
 Batch = TypeVar("Batch")
@@ -30,7 +30,7 @@ def iterate(
 
 def _bytes_in(batch: Any) -> int:
     if isinstance(batch, torch.Tensor):
-        return tensor_bytes(batch)
+        return int(batch.nbytes)
     if isinstance(batch, dict) or hasattr(batch, "items"):
         return sum(_bytes_in(value) for _, value in batch.items())
     if isinstance(batch, (list, tuple)):

@@ -7,7 +7,7 @@ import inspect
 from types import FunctionType
 from typing import Any, Callable, Mapping, NamedTuple, Optional
 
-from ._pytorch import Tensor, dist, tensor_bytes, torch
+from ._pytorch import Tensor, dist, torch
 from ._replaced_code import twin_of
 
 Arguments = tuple[Any, ...]
@@ -105,7 +105,7 @@ class Function:
         """The bytes of the message; None if there are none."""
         total = 0
         for tensor in tensors:
-            total += tensor_bytes(tensor)
+            total += int(tensor.nbytes)
         return total * (group_size if self.operation.share == _PART else 1) or None
 
 

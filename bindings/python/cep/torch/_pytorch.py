@@ -38,7 +38,6 @@ __all__ = [
     "Tensor",
     "dist",
     "distributed_is_initialized",
-    "tensor_bytes",
     "torch",
 ]
 
@@ -46,8 +45,3 @@ __all__ = [
 def distributed_is_initialized() -> bool:
     """Whether this process is in a job with process groups."""
     return bool(dist.is_available() and dist.is_initialized())
-
-
-def tensor_bytes(tensor: Tensor) -> int:
-    """The size of a tensor's elements. Reads no element and never waits for the device."""
-    return int(tensor.numel()) * int(tensor.element_size())
