@@ -80,6 +80,7 @@ class AutoTraining:
         self._steps_made = 0
         self._replays = 0  # of CUDA graphs, since an optimizer has stepped
         self.is_quiet = False
+        self._next_recorded = 0.0  # after the step that was made quiet last
         self._forget_step()
         self._needed: set[int] = set()
         self._running = _Running()
@@ -187,7 +188,7 @@ class AutoTraining:
         profiler = self.open()
         if profiler is None:
             return
-        self._records, self.recording = profiler._sampling.records, profiler._recording
+        self.recording = profiler._recording
         self.load = profiler.region("data_load", kind="data", stream=HOST)
         self._replay = profiler.region("graph_replay", kind="compute")
         self.copies = CopyTimer(profiler, self.thread)
@@ -285,6 +286,8 @@ class AutoTraining:
         return not (self.is_off or self.is_quiet)
 
     def _be_quiet(self) -> None:
+        assert self.profiler is not None and self.steps is not None
+        self._next_recorded = self.profiler._sampling.following(self.steps.next_step)
         self.is_quiet = True
         self.has_fetched = True
         for watch in self._models:
@@ -301,16 +304,18 @@ class AutoTraining:
         """While it is quiet: whether a wait for a DataLoader is left alone, which may be the begin of a step."""
         if self.is_lightnings or get_ident() != self.thread:
             return True
-        if iterator.__dict__.get("_cep_loader") in self._training_loaders:
-            steps: Any = self.steps
+        facts = iterator.__dict__
+        if facts.get("_cep_loader") in self._training_loaders:
             if not self._updates:
                 return True
-            facts = iterator.__dict__
-            if not self._records(steps.next_step + 1) and facts.get("_num_yielded", 0) < facts.get("_cep_length", math.inf):
+            steps: Any = self.steps
+            following = steps.next_step + 1
+            if following < self._next_recorded and facts.get("_num_yielded", 0) < facts.get("_cep_length", math.inf):
                 self._updates = 0
                 self._steps_made += 1
+                steps.next_step = following
                 try:
-                    steps.skip()
+                    steps.profiler.step(following)
                 except Exception as error:
                     self.fail(error)
                 return True

@@ -46,11 +46,6 @@ class TrainingSteps:
         if self._recording and self._span is not None:
             self._span.begin(None)
 
-    def skip(self) -> None:
-        """Ends a step and begins the next one, neither of which is recorded."""
-        self.next_step += 1
-        self.profiler.step(self.next_step)
-
     def end(self, error: Optional[type[BaseException]] = None) -> None:
         """Ends the step, if it has begun."""
         if self.is_under_way:
