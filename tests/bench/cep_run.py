@@ -46,7 +46,8 @@ TURN = 30  # steps; a multiple of EVERY
 WARM_UP = 100
 MARGIN = 6  # steps at each end of a turn that are not compared
 CLOCKS = {"elapsed": time.perf_counter, "trainer's thread": time.thread_time, "process": time.process_time}
-RANK, RANKS, LOCAL_RANK = (int(os.environ.get(name, alone)) for name, alone in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0)))
+RANK, LOCAL_RANK = (int(os.environ.get(name, 0)) for name in ("RANK", "LOCAL_RANK"))
+RANKS = int(os.environ.get("WORLD_SIZE", 1))
 DEVICE = torch.device("cuda", LOCAL_RANK) if torch.cuda.is_available() else torch.device("cpu")
 
 
@@ -296,12 +297,13 @@ def collectives_in_a_step(folder):
 
 def measure(trainer, options):
     with tempfile.TemporaryDirectory(prefix="cep-bench-") as folder:
-        launcher = [sys.executable]
+        launcher, environment = [sys.executable], {"OMP_NUM_THREADS": "1", **os.environ}
         if options.ranks > 1:
             launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}"]
-        command = [sys.executable, "-m", "cep.run", "--no-summary", "-o", folder, "--every", str(EVERY), "--", *launcher, __file__]
-        command += ["--train", trainer, "--folder", folder, "--rounds", str(options.rounds)]
-        environment = {"OMP_NUM_THREADS": "1", **os.environ}
+        else:
+            environment.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Transformers' Trainer takes all that it sees
+        command = [sys.executable, "-m", "cep.run", "--no-summary", "-o", folder, "--every", str(EVERY), "--", *launcher]
+        command += [__file__, "--train", trainer, "--folder", folder, "--rounds", str(options.rounds)]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         file = Path(folder, "times_0.json")
         if not file.exists():
@@ -314,7 +316,8 @@ def report(trainer, options, steps, begins, collectives):
     by_clock = {name: rounds_of(steps, begins, index) for index, name in enumerate(CLOCKS)}
     alone_us = statistics.median(one.alone_us for one in by_clock["elapsed"])
     where = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
-    print(f"{trainer}: {alone_us:,.0f} µs a step alone, {options.ranks} × {where}, {options.rounds} rounds of 2 × {TURN} steps")
+    turns = f"{options.rounds} rounds of 2 × {TURN} steps"
+    print(f"{trainer}: {alone_us:,.0f} µs a step alone, {options.ranks} × {where}, {turns}")
     budget_us = 100 + 5 * collectives
     for title, value_of, budget in (
         ("not recorded, µs", not_recorded_us, "10"),
