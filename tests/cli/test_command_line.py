@@ -25,6 +25,7 @@ TRACES = pathlib.Path(__file__).resolve().parents[1] / "data" / "traces"
     (["summarize", "--mark", "x"], "cep summarize: there is no option '--mark'; did you mean '--markdown'?"),
     (["merge", "--outptu=x.jsonl", "x"], "cep merge: there is no option '--outptu'; did you mean '--output'?"),
     (["merge", "-q", "x"], "cep merge: there is no option '-q'\n"),
+    (["simulate", "--host-nois", "0.1", "-o", "x"], "cep simulate: there is no option '--host-nois'\n"),
     (["--nonsense"], "cep: there is no option '--nonsense'\n"),
     (["compare", "a", "b", "c"], "cep compare: unexpected argument 'c'\n"),
 ])

@@ -140,8 +140,16 @@ def test_recomputation_is_work_of_the_device_and_not_of_the_model(cep):
     assert speed["hfu"] / speed["mfu"] == pytest.approx(flops["hardware_flops_per_token"] / flops["flops_per_token"])
 
 
-def test_a_job_takes_no_model(cep, four_ranks):
-    assert b"leave out the job, or the model" in cep("estimate", "--params", "1e8", "job", status=2).stderr
+@pytest.mark.parametrize("option", [
+    ("--params", "1e8"), ("--gated",), ("--batch", "8"), ("--recompute", "full"), ("--ranks", "4"), ("--zero", "1"),
+    ("--sequence-parallel",), ("--gpu", "H100"), ("--peak-flops", "1e15"), ("--step-ms", "5"), ("--link-gb-per-s", "5")])
+def test_a_job_takes_no_option_of_a_planned_training(cep, four_ranks, option):
+    says = f"cep estimate: {option[0]}: of a training that is planned; leave out the job, or this option"
+    assert says in cep("estimate", *option, "job", status=2).stderr.decode()
+
+
+def test_a_planned_training_takes_no_option_of_a_job(cep):
+    assert b"--world: of a job" in cep("estimate", "--params", "1e8", "--world", "8", status=2).stderr
 
 
 def test_every_format_has_every_figure(cep):

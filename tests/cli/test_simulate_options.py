@@ -86,7 +86,7 @@ def test_bad_scenarios_are_refused_by_file_key_and_value(cep, tmp_path, scenario
 
 
 @pytest.mark.parametrize("scenario, says", [
-    ({"pp": 2, "dp": 8}, "dp 8 is not ranks 8"),
+    ({"pp": 2, "dp": 8}, "tp 1 × pp 2 × dp 8 is not ranks 8"),
     ({"pp": 2, "stage_weights": [1]}, "stage_weights: 1 values for pp 2"),
     ({"missing_ranks": "7-9"}, "missing_ranks: 8 is not one of 8 ranks"),
     ({"missing_ranks": "0-7"}, "missing_ranks: no rank is left"),
@@ -94,7 +94,13 @@ def test_bad_scenarios_are_refused_by_file_key_and_value(cep, tmp_path, scenario
 ])
 def test_settings_that_contradict_each_other_are_refused(cep, tmp_path, scenario, says):
     (tmp_path / "bad.json").write_text(json.dumps(scenario))
-    assert says in cep("simulate", "-o", "job", "--scenario", "bad.json", status=2).stderr.decode()
+    assert "bad.json: " + says in cep("simulate", "-o", "job", "--scenario", "bad.json", status=2).stderr.decode()
+
+
+def test_options_that_contradict_each_other_name_no_scenario_without_settings(cep, tmp_path):
+    (tmp_path / "faults.json").write_text(json.dumps({"faults": [FAULT]}))
+    done = cep("simulate", "-o", "job", "--scenario", "faults.json", "--ranks", 8, "--tp", 3, status=2)
+    assert done.stderr.startswith(b"cep simulate: tp 3 ")
 
 
 @pytest.mark.parametrize("change, says", [

@@ -48,6 +48,13 @@ def test_numbers_of_ranks_can_be_named(cep):
     assert [changes[key]["ranks"] for key in ("weak_6", "strong_12")] == [6, 12]
 
 
+def test_start_up_is_no_step_of_the_job(cep):
+    simulate(cep, "job", "--ranks", 4)
+    slow_start = {"type": "slowdown_all", "step": 0, "last_step": 1, "slowdown": 20}
+    simulate(cep, "started", "--ranks", 4, "--event", json.dumps(slow_start))
+    assert what_if(cep, "started")[0]["step_ms"] == pytest.approx(what_if(cep, "job")[0]["step_ms"], rel=0.02)
+
+
 def test_data_that_is_there_at_once_saves_its_wait(cep):
     phases = "data_load={},host_to_device=0.01,forward=0.29,backward=0.59,optimizer=0.08"
     simulate(cep, "job", "--phases", phases.format(0.3))

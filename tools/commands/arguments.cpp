@@ -78,6 +78,14 @@ Option& Option::hidden() {
     return *this;
 }
 
+bool Option::is_given() const {
+    return option_->count() > 0;
+}
+
+std::string Option::name() const {
+    return option_->get_name();
+}
+
 template <typename Value>
 Option Arguments::add_option(const std::string& names, Value& value, const std::string& help) {
     return Option(app_.add_option(names, value, help));

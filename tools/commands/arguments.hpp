@@ -45,6 +45,9 @@ class Option {
     Option& excludes(const Option& other);
     /// Leaves it out of the help.
     Option& hidden();
+    [[nodiscard]] bool is_given() const;
+    /// "--output".
+    [[nodiscard]] std::string name() const;
 
   private:
     CLI::Option* option_;

@@ -55,6 +55,7 @@ struct EstimateCommand {
     std::optional<double> peak_flops;
     double ranks = 0;
     std::vector<std::uint64_t> worlds;
+    std::vector<Option> planned_options;  // those that a job has no use for
 
     [[nodiscard]] std::optional<double> peak() const {
         if (peak_flops || gpu.empty()) return peak_flops;
@@ -74,8 +75,9 @@ struct EstimateCommand {
     }
 
     Status run_job() const {
-        if (training.model.is_known())
-            throw UsageError("a model is of a training that is planned: leave out the job, or the model");
+        for (const Option& option : planned_options)
+            if (option.is_given())
+                throw UsageError(option.name() + ": of a training that is planned; leave out the job, or this option");
         const InputSet set = input.find();
         refuse_input_as_output(set, output.path);
         LoadOptions options = job_options.load_options({}, input, run_options);
@@ -83,7 +85,10 @@ struct EstimateCommand {
         const Job job = load(set, options);
         const Status status = report_status("estimate", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;
-        estimate::WhatIf what_if = estimate::find_what_if(job, worlds, input.reading().thread_count());
+        const std::size_t threads = input.reading().thread_count();
+        const std::vector<std::int64_t> startup =
+            find_job_time(job, {.peak_flops = {}, .threads = threads}).ledger.startup_steps;
+        estimate::WhatIf what_if = estimate::find_what_if(job, worlds, threads, startup);
         const std::string& name = input.inputs.empty() ? input.files_from : input.inputs.front();
         output.write(estimate::make_document(std::move(what_if), name), input);
         return status;
@@ -92,13 +97,21 @@ struct EstimateCommand {
     Status run() const {
         output.check();
         if (!input.inputs.empty() || !input.files_from.empty()) return run_job();
+        if (!worlds.empty()) throw UsageError("--world: of a job, and no input is named");
         output.write(estimate::make_document(estimate::make_estimate(planned_training())), input);
         return Status::done;
     }
 
     void add_number(Arguments& command, const std::string& option, double& value, const std::string& help, double least,
                     double most) {
-        command.add_option(option, value, help).check(number_from(least, most)).value("N");
+        planned_options.push_back(command.add_option(option, value, help).check(number_from(least, most)).value("N"));
+    }
+    void add_flag(Arguments& command, const std::string& option, bool& flag, const std::string& help) {
+        planned_options.push_back(command.add_flag(option, flag, help));
+    }
+    void add_word(Arguments& command, const std::string& option, std::string& word, const std::string& help,
+                  const std::vector<std::string>& words) {
+        planned_options.push_back(command.add_option(option, word, help).check(one_of(words)).value("WHICH"));
     }
 
     void add_model(Arguments& command) {
@@ -112,9 +125,9 @@ struct EstimateCommand {
         add_number(command, "--kv-heads", model.kv_heads, "Heads of keys and values (default: as many)", 1, 1e6);
         add_number(command, "--ffn", model.ffn,
                    "Inner size of feed-forward layers, or of an expert (default: 4 x hidden)", 1, 1e9);
-        command.add_flag("--gated", model.gated, "Feed-forward layers have three matrices (SwiGLU)");
+        add_flag(command, "--gated", model.gated, "Feed-forward layers have three matrices (SwiGLU)");
         add_number(command, "--vocab", model.vocab, "Words of the vocabulary", 1, 1e9);
-        command.add_flag("--tied", model.tied, "The input and the output embedding are one");
+        add_flag(command, "--tied", model.tied, "The input and the output embedding are one");
         add_number(command, "--experts", model.experts, "Experts of each layer (default 1)", 1, 1e6);
         add_number(command, "--top-k", model.top_k, "Experts that a token meets (default 1)", 1, 1e6);
     }
@@ -125,9 +138,8 @@ struct EstimateCommand {
         add_number(command, "--micro-batch", training.batch.micro_batch,
                    "Sequences that a rank takes at a time (default 1)", 1, 1e9);
         add_number(command, "--tokens", training.batch.tokens, "Tokens of a step, of all ranks, instead", 1, largest);
-        command.add_option("--recompute", recompute, "Activations that are computed again: none, selective or full")
-            .check(one_of(words_of(estimate::recompute_names)))
-            .value("WHICH");
+        add_word(command, "--recompute", recompute, "Activations that are computed again: none, selective or full",
+                 words_of(estimate::recompute_names));
     }
 
     void add_layout(Arguments& command) {
@@ -136,14 +148,13 @@ struct EstimateCommand {
         add_number(command, "--tp", layout.tp, "Tensor-parallel ranks (default 1)", 1, most_ranks);
         add_number(command, "--pp", layout.pp, "Pipeline stages (default 1)", 1, most_ranks);
         add_number(command, "--ep", layout.ep, "Expert-parallel ranks (default 1)", 1, most_ranks);
-        command.add_option("--zero", layout.zero, "Stage of ZeRO or FSDP, 0 to 3 (default 0)")
-            .check(whole_number_from(0, 3))
-            .value("N");
-        command.add_flag("--sequence-parallel", layout.sequence_parallel,
-                         "Tensor-parallel ranks share all activations");
-        command.add_option("--schedule", schedule, "Of the pipeline: gpipe, 1f1b, interleaved or zero-bubble")
-            .check(one_of(words_of(estimate::schedule_names)))
-            .value("WHICH");
+        planned_options.push_back(command.add_option("--zero", layout.zero, "Stage of ZeRO or FSDP, 0 to 3 (default 0)")
+                                      .check(whole_number_from(0, 3))
+                                      .value("N"));
+        add_flag(command, "--sequence-parallel", layout.sequence_parallel,
+                 "Tensor-parallel ranks share all activations");
+        add_word(command, "--schedule", schedule, "Of the pipeline: gpipe, 1f1b, interleaved or zero-bubble",
+                 words_of(estimate::schedule_names));
         add_number(command, "--chunks", layout.chunks, "Model chunks of a rank, interleaved (default 1)", 1, 1e4);
     }
 
@@ -162,8 +173,11 @@ struct EstimateCommand {
         add_number(command, "--grad-bytes", training.bytes.gradient, "Bytes of its gradient (default 2)", 0.5, 16);
         add_number(command, "--optimizer-bytes", training.bytes.optimizer, "Bytes of its optimizer state (default 12)",
                    0, 64);
-        command.add_option("--gpu", gpu, "Device whose peak counts, such as H100 or A100").value("NAME");
-        command.add_option("--peak-flops", peak_flops, "Peak of a device, FLOP/s").check(positive_number).value("N");
+        planned_options.push_back(
+            command.add_option("--gpu", gpu, "Device whose peak counts, such as H100 or A100").value("NAME"));
+        planned_options.push_back(command.add_option("--peak-flops", peak_flops, "Peak of a device, FLOP/s")
+                                      .check(positive_number)
+                                      .value("N"));
         add_number(command, "--step-ms", training.machine.step_ms, "Time of a step", 1e-6, largest);
         add_number(command, "--link-gb-per-s", training.machine.link_gb_per_s, "Bandwidth of a rank's link", 1e-6, 1e9);
         add_number(command, "--latency-us", training.machine.latency_us, "Latency of a message (default 0)", 0, 1e9);

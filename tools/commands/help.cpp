@@ -175,7 +175,8 @@ std::string describe_unknown_argument(const CLI::App& command, const std::vector
     std::vector<Entry> known;
     if (option.starts_with("--"))
         for (const CLI::Option* one : command.get_options())
-            for (const std::string& name : one->get_lnames()) known.push_back({"--" + name, ""});
+            for (const std::string& name : is_hidden(*one) ? std::vector<std::string>() : one->get_lnames())
+                known.push_back({"--" + name, ""});
     return "there is no option '" + option + "'" + suggest(option, known);
 }
 

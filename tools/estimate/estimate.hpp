@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,9 @@ struct WhatIf {
 };
 
 /// `job`: one that keeps messages. `worlds`: numbers of ranks to try; none: half, twice, 4 and 8 times as many.
-[[nodiscard]] WhatIf find_what_if(const tool::Job& job, std::vector<std::uint64_t> worlds, std::size_t threads);
+/// `left_out`: steps, ascending, that count for nothing.
+[[nodiscard]] WhatIf find_what_if(const tool::Job& job, std::vector<std::uint64_t> worlds, std::size_t threads,
+                                  std::span<const std::int64_t> left_out);
 
 enum class Unit : std::uint8_t { number, flops, bytes, ms, share };
 

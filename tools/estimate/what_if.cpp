@@ -147,8 +147,8 @@ class Transfers {
 
 class Pricer {
   public:
-    Pricer(const Job& job, std::size_t threads)
-        : replay_(job, threads),
+    Pricer(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out)
+        : replay_(job, threads, left_out),
           ranks_(std::max<std::uint64_t>(1, job.coverage.ranks_expected.value_or(job.coverage.ranks_seen))),
           transfers_(job, ranks_) {}
 
@@ -478,8 +478,9 @@ class Pricer {
 
 }  // namespace
 
-WhatIf find_what_if(const Job& job, std::vector<std::uint64_t> worlds, std::size_t threads) {
-    return Pricer(job, threads).price(std::move(worlds));
+WhatIf find_what_if(const Job& job, std::vector<std::uint64_t> worlds, std::size_t threads,
+                    std::span<const std::int64_t> left_out) {
+    return Pricer(job, threads, left_out).price(std::move(worlds));
 }
 
 }  // namespace cep::estimate

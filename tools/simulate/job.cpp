@@ -18,12 +18,13 @@ void complete_layout(Job& job) {
     const std::int64_t model = job.tp * job.pp;
     if (job.dp == 0 && job.ranks % model == 0) job.dp = job.ranks / model;
     if (model * job.dp != job.ranks)
-        throw UsageError(fmt::format("tp {} × pp {} × dp {} is not ranks {}", job.tp, job.pp,
+        throw UsageError(fmt::format("{}tp {} × pp {} × dp {} is not ranks {}", job.where, job.tp, job.pp,
                                      job.dp == 0 ? "?" : std::to_string(job.dp), job.ranks));
     if (job.micro_batches == 0) job.micro_batches = job.pp > 1 ? 4 * job.pp : 1;
     if (job.stage_weights.empty()) job.stage_weights.assign(static_cast<std::size_t>(job.pp), 1.0);
     if (std::cmp_not_equal(job.stage_weights.size(), job.pp))
-        throw UsageError(fmt::format("stage_weights: {} values for pp {}", job.stage_weights.size(), job.pp));
+        throw UsageError(
+            fmt::format("{}stage_weights: {} values for pp {}", job.where, job.stage_weights.size(), job.pp));
 }
 
 void check_files(Job& job) {
@@ -31,9 +32,10 @@ void check_files(Job& job) {
     job.missing_ranks.erase(std::unique(job.missing_ranks.begin(), job.missing_ranks.end()), job.missing_ranks.end());
     for (const std::int64_t rank : job.missing_ranks)
         if (rank < 0 || rank >= job.ranks)
-            throw UsageError(fmt::format("missing_ranks: {} is not one of {} ranks", rank, job.ranks));
-    if (std::cmp_equal(job.missing_ranks.size(), job.ranks)) throw UsageError("missing_ranks: no rank is left");
-    if (job.gzip && job.zstd) throw UsageError("gzip and zstd: only one of them");
+            throw UsageError(fmt::format("{}missing_ranks: {} is not one of {} ranks", job.where, rank, job.ranks));
+    if (std::cmp_equal(job.missing_ranks.size(), job.ranks))
+        throw UsageError(job.where + "missing_ranks: no rank is left");
+    if (job.gzip && job.zstd) throw UsageError(job.where + "gzip and zstd: only one of them");
 }
 
 void expand_victims(const Job& job, const Layout& layout, Fault& fault) {

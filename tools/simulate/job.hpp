@@ -106,6 +106,7 @@ struct Job {
 
     std::vector<Fault> faults;
     std::vector<Event> events;
+    std::string where;  // begins what is said of settings: "FILE: " of a scenario that has any
 
     [[nodiscard]] std::int64_t last_step() const { return start_step + steps - 1; }
     [[nodiscard]] bool records(std::int64_t step) const { return (step - start_step) % record_every == 0; }

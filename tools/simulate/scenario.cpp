@@ -159,6 +159,7 @@ void read_scenario(Job& job, const std::string& path) {
         const Setting* const setting = find_setting(key);
         if (setting != nullptr) {
             set_from_json(job, *setting, value, where);
+            job.where = path + ": ";
         } else if (key == "faults") {
             add_items(job.faults, fault_of, value, where);
         } else if (key == "events") {
