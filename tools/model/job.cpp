@@ -121,16 +121,9 @@ StepPhase find_step_phase(std::span<const SeriesOfRank> all_series) {
 }
 
 RankRole role_of(std::int64_t rank, const std::vector<RunSeries>& of_rank) {
-    const RunInfo& run = of_rank.back().run;
-    return {rank,
-            run.host,
-            run.tp,
-            run.pp,
-            run.flops_per_step,
-            run.hardware_flops_per_step,
-            run.peak_flops,
-            run.tokens_per_step,
-            run.device_name};
+    RankRole role = of_rank.back().run;
+    role.rank = rank;
+    return role;
 }
 
 }  // namespace cep::tool

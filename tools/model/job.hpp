@@ -119,18 +119,7 @@ struct StepPhase {
 };
 [[nodiscard]] StepPhase find_step_phase(std::span<const SeriesOfRank> all_series);
 
-/// What a rank is in its job, from its last run row.
-struct RankRole {
-    std::int64_t rank = 0;
-    std::string host;  // "" if not known
-    std::optional<std::int64_t> tp;
-    std::optional<std::int64_t> pp;
-    std::optional<double> flops_per_step;
-    std::optional<double> hardware_flops_per_step;
-    std::optional<double> peak_flops;
-    std::optional<double> tokens_per_step;
-    std::string device_name;
-};
+/// From the rank's last run row.
 [[nodiscard]] RankRole role_of(std::int64_t rank, const std::vector<RunSeries>& of_rank);
 
 }  // namespace cep::tool

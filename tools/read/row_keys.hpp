@@ -109,9 +109,8 @@ template <typename Value>
 struct RunKey : Member<RunInfo, Value> {
     std::int64_t most;  // of an integer's magnitude
 };
-template <typename Value>
-[[nodiscard]] constexpr RunKey<Value> run_key(std::string_view key, Value RunInfo::*pointer,
-                                              std::int64_t most = INT64_MAX) {
+template <typename Of, typename Value>
+[[nodiscard]] constexpr RunKey<Value> run_key(std::string_view key, Value Of::*pointer, std::int64_t most = INT64_MAX) {
     return {{key, pointer}, most};
 }
 

@@ -25,26 +25,30 @@ inline constexpr std::array<std::string_view, 5> clock_names = {"", "gpu", "host
     return Clock::none;
 }
 
-/// The values of a "run" row. It owns its strings.
-struct RunInfo {
-    std::int64_t schema = 0;
-    std::string run_id;
-    std::int64_t attempt = 1;
+/// What a rank is in its job.
+struct RankRole {
     std::int64_t rank = 0;
-    std::optional<std::int64_t> world_size;
-    std::string host;
-    std::optional<std::int64_t> dp;  // coordinates in the parallel layout
-    std::optional<std::int64_t> tp;
+    std::string host;                // "" if not known
+    std::optional<std::int64_t> tp;  // coordinates in the parallel layout
     std::optional<std::int64_t> pp;
-    std::optional<std::int64_t> ep;
-    std::optional<std::int64_t> cp;
     std::optional<double> flops_per_step;
     std::optional<double> hardware_flops_per_step;
     std::optional<double> peak_flops;
     std::optional<double> tokens_per_step;
+    std::string device_name;
+};
+
+/// The values of a "run" row. It owns its strings.
+struct RunInfo : RankRole {
+    std::int64_t schema = 0;
+    std::string run_id;
+    std::int64_t attempt = 1;
+    std::optional<std::int64_t> world_size;
+    std::optional<std::int64_t> dp;
+    std::optional<std::int64_t> ep;
+    std::optional<std::int64_t> cp;
     std::optional<std::int64_t> pid;
     std::string backend;
-    std::string device_name;
     std::string library_version;
     std::optional<std::int64_t> start_unix_ns;
     std::optional<std::int64_t> clock_error_ns;
