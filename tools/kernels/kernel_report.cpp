@@ -83,19 +83,15 @@ std::vector<RankTrace> join_traces(std::vector<RankTrace> traces, TraceCounts& c
 }
 
 void find_missing(KernelReport& report) {
-    std::int64_t world_size = 0;
-    std::set<std::int64_t> seen;
-    report.coverage.ranks_seen = report.ranks.size();
+    tool::CoverageCollector ranks;
     for (const RankTrace& rank : report.ranks) {
-        world_size = std::max(world_size, rank.world_size.value_or(0));
-        seen.insert(rank.rank);
+        ranks.world_size = std::max(ranks.world_size, rank.world_size.value_or(0));
+        ranks.seen.insert(rank.rank);
     }
-    // A world beyond any job's is a damaged number.
-    constexpr std::int64_t max_world_size = std::int64_t{1} << 22;
-    if (world_size == 0 || world_size > max_world_size || *seen.rbegin() >= world_size) return;
-    report.coverage.ranks_expected = static_cast<std::uint64_t>(world_size);
-    for (std::int64_t rank = 0; rank < world_size; ++rank)
-        if (!seen.contains(rank)) report.coverage.missing_ranks.push_back(rank);
+    if (ranks.world_size > ranks.seen.highest())
+        report.coverage = ranks.finish({});
+    else
+        report.coverage.ranks_seen = report.ranks.size();
 }
 
 template <typename TimeNs>
