@@ -66,27 +66,30 @@ std::vector<HostPair> find_host_pairs(std::span<const CommRow> rows, const JobRo
 
 /// Whether in nearly all collectives of three ranks and more none ends before another begins. A send may.
 bool do_overlap(std::span<const StepRows> steps, double tolerance_ms) {
-    constexpr double most_apart = 0.02;  // but for lost rows
-    double all = 0;
-    double apart = 0;
+    std::size_t all = 0;
+    std::size_t apart = 0;
     for (const StepRows& step : steps) {
         const std::vector<CommRow> rows = comm_rows(step);
         for_each_collective(rows, [&](std::span<const CommRow> members) {
             if (members.size() < 3) return;
-            double last_start_ms = -INFINITY;
-            double first_end_ms = INFINITY;
-            for (const CommRow& member : members) {
-                last_start_ms = std::max(last_start_ms, member.start_ms);
-                first_end_ms = std::min(first_end_ms, member.end_ms);
-            }
             ++all;
-            apart += last_start_ms > first_end_ms + tolerance_ms;
+            apart += are_apart(members, tolerance_ms);
         });
     }
-    return all > 0 && apart <= most_apart * all;
+    return all > 0 && are_few_apart(apart, all);
 }
 
 }  // namespace
+
+bool are_apart(std::span<const CommRow> members, double tolerance_ms) {
+    double last_start_ms = -INFINITY;
+    double first_end_ms = INFINITY;
+    for (const CommRow& member : members) {
+        last_start_ms = std::max(last_start_ms, member.start_ms);
+        first_end_ms = std::min(first_end_ms, member.end_ms);
+    }
+    return last_start_ms > first_end_ms + tolerance_ms;
+}
 
 std::vector<CommRow> comm_rows(const StepRows& step) {
     std::vector<CommRow> found;

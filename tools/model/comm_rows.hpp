@@ -55,6 +55,14 @@ struct CommRow {
     std::uint16_t stream;
 };
 
+/// Whether a member of a collective begins after another has ended.
+[[nodiscard]] bool are_apart(std::span<const CommRow> members, double tolerance_ms);
+/// Whether so few of the collectives are apart that lost rows and clocks explain it.
+[[nodiscard]] constexpr bool are_few_apart(std::size_t apart, std::size_t collectives) {
+    constexpr double most_apart = 0.02;
+    return static_cast<double>(apart) <= most_apart * static_cast<double>(collectives);
+}
+
 /// The communication rows of a step, in the order of their ids and ranks.
 [[nodiscard]] std::vector<CommRow> comm_rows(const StepRows& step);
 

@@ -23,7 +23,6 @@ namespace {
 
 constexpr std::size_t sampled_rows = 100'000;
 constexpr double least_match_ms = 0.05;  // between the ends of one collective on ranks of one clock
-constexpr double most_apart = 0.02;      // of the collectives, in which clocks and lost rows keep members apart
 
 /// What tells collectives apart that the rows alone do not. One name may stand for the groups of many communicators:
 /// then these are told apart by the coordinates of their ranks in the layout. Phases and ranks are those of JobRows.
@@ -85,31 +84,29 @@ std::vector<std::int64_t> subset_of(const PlacedRank& rank, std::uint8_t axis_bi
 
 using Members = std::vector<CommRow>;  // of one collective
 
+bool has_rank_twice(const Members& members) {
+    for (std::size_t i = 1; i < members.size(); ++i)
+        if (members[i].rank == members[i - 1].rank) return true;
+    return false;
+}
+
 /// Whether all subsets of the collectives overlap in time, and no rank is in one twice.
 bool fit_together(const std::vector<Members>& collectives, std::uint8_t axis_bits, bool one_host, double tolerance_ms,
                   const JobRows& job) {
     std::size_t subsets = 0;
     std::size_t apart = 0;
     for (const Members& members : collectives) {
-        std::map<std::vector<std::int64_t>, std::vector<const CommRow*>> by_subset;
+        std::map<std::vector<std::int64_t>, Members> by_subset;
         for (const CommRow& row : members)
-            by_subset[subset_of(job.ranks()[row.rank], axis_bits, one_host)].push_back(&row);
+            by_subset[subset_of(job.ranks()[row.rank], axis_bits, one_host)].push_back(row);
         for (const auto& [subset, rows] : by_subset) {
             if (rows.size() < 2) continue;
-            double last_start_ms = -INFINITY;
-            double first_end_ms = INFINITY;
-            std::set<std::uint32_t> ranks;
-            for (const CommRow* row : rows) {
-                last_start_ms = std::max(last_start_ms, row->start_ms);
-                first_end_ms = std::min(first_end_ms, row->end_ms);
-                ranks.insert(row->rank);
-            }
-            if (ranks.size() < rows.size()) return false;
+            if (has_rank_twice(rows)) return false;
             ++subsets;
-            apart += last_start_ms > first_end_ms + tolerance_ms;
+            apart += are_apart(rows, tolerance_ms);
         }
     }
-    return static_cast<double>(apart) <= most_apart * static_cast<double>(subsets);
+    return are_few_apart(apart, subsets);
 }
 
 /// Coordinates that differ between ranks, alone and together, the fewest first.
@@ -124,12 +121,6 @@ std::vector<std::uint8_t> axis_sets(const JobRows& job) {
     std::stable_sort(sets.begin(), sets.end(),
                      [](std::uint8_t a, std::uint8_t b) { return std::popcount(a) < std::popcount(b); });
     return sets;
-}
-
-bool has_rank_twice(const Members& members) {
-    for (std::size_t i = 1; i < members.size(); ++i)
-        if (members[i].rank == members[i - 1].rank) return true;
-    return false;
 }
 
 /// One coordinate differs between two ranks that send to each other.
@@ -272,10 +263,9 @@ bool end_together(const std::vector<Members>& collectives, std::uint32_t a, std:
 /// Whether neither of two ranks ends before the other begins.
 bool overlap(const std::vector<Members>& collectives, std::uint32_t a, std::uint32_t b) {
     const auto apart = std::count_if(collectives.begin(), collectives.end(), [&](const Members& members) {
-        return std::max(members[a].start_ms, members[b].start_ms) >
-               std::min(members[a].end_ms, members[b].end_ms) + least_match_ms;
+        return are_apart(std::array{members[a], members[b]}, least_match_ms);
     });
-    return static_cast<double>(apart) <= most_apart * static_cast<double>(collectives.size());
+    return are_few_apart(static_cast<std::size_t>(apart), collectives.size());
 }
 
 /// Where no coordinate of a rank says which groups there are: those whose collectives end together; or, where ranks
