@@ -192,6 +192,16 @@ def test_long_steps_without_a_mark_name_the_phase_that_has_them(cep, trainer):
     assert "most of it in forward: steps 15, 28" in line and "no mark says why" not in line
 
 
+def test_the_share_of_long_steps_is_of_all_the_time_also_beside_a_slow_rank(cep, trainer):
+    def extra(step):
+        return {**{(1, "backward"): 100.0}, **({(rank, "forward"): 500.0 for rank in range(RANKS)} if step == 15 else {})}
+
+    trainer.train(extra)
+    (line,) = [one for one in verdict_of(cep)["evidence"] if "1.5 times as long" in one]
+    said = float(re.search(r"\(([0-9.]+) % of the time\)", line)[1])
+    assert said == pytest.approx(100 * 500 / sum(trainer.step_ms.values()), abs=0.2)
+
+
 def test_without_collectives_the_outlier_is_named(cep, four_ranks):
     verdict = verdict_of(cep)
     assert [(one["rank"], one["phase"]) for one in verdict["stragglers"]] == [(2, "backward")]

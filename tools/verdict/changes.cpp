@@ -46,7 +46,7 @@ class History {
         for (std::size_t step = 0; step < step_ms_.size(); ++step)
             if (step_ms_[step] > 0) present_.push_back(step);
         find_events();
-        if (const double all_ms = sum_ms(step_ms_); all_ms > 0)
+        if (const double all_ms = sum_ms(table_.median_step_ms); all_ms > 0)
             history_.events.unmarked_share = history_.events.unmarked_excess_ms / all_ms;
         find_changes();
         return std::move(history_);
