@@ -107,6 +107,18 @@ def test_ranks_that_only_send_and_receive_are_no_peers(answer_of, layout):
     assert answer.ranks == [] and answer.saving is None
 
 
+@pytest.mark.parametrize("name", ["experts slow rank", "routed experts", "routed experts of two"])
+def test_rows_without_starts_have_an_exact_saving_where_they_are_one_behind_the_other(answer_of, name):
+    simulated, answer = answer_of(name, "flat")
+    assert says_truth(simulated, answer) and not answer.is_bound
+
+
+@pytest.mark.parametrize("name", ["ddp slow rank", "fsdp slow rank", "tensor slow rank", "accumulation slow rank"])
+def test_rows_without_starts_have_no_exact_saving_where_communication_runs_beside_work(answer_of, name):
+    simulated, answer = answer_of(name, "flat")
+    assert answer.ranks == list(simulated.kind.named) and (answer.saving is None or answer.is_bound)
+
+
 def test_a_rank_that_stops_recording_is_said_first(answer_of):
     for name, rank in (("rank stops recording", 2), ("middle rank of a pipeline stops", 6)):
         _, answer = answer_of(name)

@@ -145,6 +145,22 @@ void shift_clocks(StepRows& step, std::span<const double> offsets_ms, const JobR
     }
 }
 
+bool leave_together(std::span<const StepRows> steps) {
+    constexpr double nearly_all = 0.9;  // of the collectives
+    constexpr double at_once = 0.005;   // of a step
+    const auto ends_before = [](const auto& a, const auto& b) { return a.end_ms < b.end_ms; };
+    std::vector<double> apart;
+    for (const StepRows& step : steps) {
+        const auto [first, last] = std::minmax_element(step.rows.begin(), step.rows.end(), ends_before);
+        const std::vector<CommRow> rows = comm_rows(step);
+        for_each_collective(rows, [&, step_ms = last->end_ms - first->start_ms](std::span<const CommRow> members) {
+            const auto [least, most] = std::minmax_element(members.begin(), members.end(), ends_before);
+            if (members.size() > 1) apart.push_back((most->end_ms - least->end_ms) / step_ms);
+        });
+    }
+    return !apart.empty() && quantile_of(apart, nearly_all) <= at_once;
+}
+
 ClockFacts find_clock_facts(std::span<const StepRows> steps, const JobRows& job, double tolerance_ms) {
     constexpr double least_apart_ms = 0.1;
     constexpr double most_offsets = 0.9;    // of the hosts and steps

@@ -70,6 +70,10 @@ struct CommRow {
 [[nodiscard]] std::vector<double> find_clock_offsets_ms(std::span<const CommRow> rows, const JobRows& job);
 void shift_clocks(StepRows& step, std::span<const double> offsets_ms, const JobRows& job);
 
+/// Whether all members of nearly all collectives end at the same time. Rows that were side by side, but are taken as if
+/// one were behind the other, put these ends apart.
+[[nodiscard]] bool leave_together(std::span<const StepRows> steps);
+
 struct ClockFacts {
     bool are_apart = false;
     double wander_ms = 0;  // from step to step

@@ -44,6 +44,15 @@ void count_rows(std::span<Row> rows) {
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seq = static_cast<std::uint32_t>(i);
 }
 
+bool any_start(const RankSeries& ranks) {
+    for (const auto& [rank, of_rank] : ranks)
+        for (const RunSeries& series : of_rank)
+            for (const PhaseSeries& phase : series.phases)
+                for (const Sample& sample : phase.samples)
+                    if (sample.has_start()) return true;
+    return false;
+}
+
 /// And where it is in the job.
 struct LocatedRow : TimedRow {
     LocatedRow(const TimedRow& row, const Sample& of) : TimedRow(row), sample(&of) {}
@@ -53,7 +62,7 @@ struct LocatedRow : TimedRow {
 
 }  // namespace
 
-JobRows::JobRows(const Job& job) {
+JobRows::JobRows(const Job& job, bool may_place) : are_placed_(may_place && !any_start(job.ranks)) {
     if (job.filter.has_phases()) {
         reason_ = "only some phases were asked for";
         return;
@@ -124,7 +133,7 @@ void JobRows::add_phase(SpansOfRank& rank, const PhaseSeries& phase, std::string
     if (name == other_name) return;
     if (name != step_name) names_[name].may_share_name |= phase.may_share_name;
     for (const Sample& sample : phase.samples) {
-        if (!sample.has_start()) {
+        if (!has_time(sample)) {
             without_start_ += name != step_name;
         } else {
             origin_ns_ = std::min(origin_ns_, sample.start_ns);
@@ -143,7 +152,7 @@ std::vector<double> JobRows::step_lengths_ms() const {
         std::int64_t before_ns = std::numeric_limits<std::int64_t>::max();
         rank.spans.for_each_phase(std::nullopt, 0, [&](std::uint32_t, PhaseWalk walk) {
             for (; walk.position() < 2 * ends_ns.size(); walk.advance())
-                if (walk.position() % 2 != 0 && walk.sample().has_start()) {
+                if (walk.position() % 2 != 0 && has_time(walk.sample())) {
                     std::int64_t& end_ns = ends_ns[walk.position() / 2];
                     before_ns = std::min(before_ns, walk.sample().start_ns);
                     end_ns = std::max(end_ns, walk.sample().interval().end_ns);
@@ -203,7 +212,7 @@ void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank)
     PhaseWalk& walk = named.walk;
     for (walk.advance_to_step(step.step); walk.is_in_step(step.step); walk.advance()) {
         const Sample& sample = walk.sample();
-        if (!sample.has_start()) continue;
+        if (!rows_.has_time(sample)) continue;
         const TimedRow row = rows_.row_of(rank, walk.series(), name, sample);
         if (is_step) {
             of_rank.step_start_ms = std::fmin(of_rank.step_start_ms, row.start_ms);

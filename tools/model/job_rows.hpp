@@ -77,10 +77,13 @@ struct PlacedRank {
 /// What the rows of a job are about. The job must outlive it.
 class JobRows {
   public:
-    explicit JobRows(const Job& job);
+    /// `may_place`: where no row has a start, rows are taken as if they were one behind the other.
+    explicit JobRows(const Job& job, bool may_place = false);
 
     /// Why the rows cannot be put into a graph; "" if they can.
     [[nodiscard]] const std::string& reason() const { return reason_; }
+    /// Whether all of them are taken so: that may be wrong.
+    [[nodiscard]] bool are_placed() const { return are_placed_; }
     [[nodiscard]] const std::vector<PlacedRank>& ranks() const { return ranks_; }
     [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
     [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
@@ -107,6 +110,7 @@ class JobRows {
 
     [[nodiscard]] TimedRow row_of(const SpansOfRank& rank, const PhaseSeries& phase, std::uint16_t name,
                                   const Sample& sample) const;
+    [[nodiscard]] bool has_time(const Sample& sample) const { return sample.has_start() != are_placed_; }
     void add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase);
     void add_phase(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase);
     std::uint32_t host_of(const std::string& host);
@@ -124,6 +128,7 @@ class JobRows {
     std::vector<SpansOfRank> spans_;  // by rank
     std::uint64_t count_ = 0;
     std::uint64_t without_start_ = 0;
+    bool are_placed_ = false;
     std::int64_t origin_ns_ = std::numeric_limits<std::int64_t>::max();
 };
 

@@ -86,6 +86,7 @@ class StepTally {
 /// One span.
 struct Sample {
     static constexpr std::int64_t no_start = std::numeric_limits<std::int64_t>::min();
+    static constexpr std::int64_t least_start = no_start / 2;  // what is less is no start, but an order
     static constexpr std::uint32_t max_depth = 15;
     static constexpr std::uint32_t max_stream = 1023;
     static constexpr std::uint32_t max_seq = (1U << 17) - 1;
@@ -102,7 +103,7 @@ struct Sample {
     [[nodiscard]] Interval interval() const {
         return {start_ns, start_ns + static_cast<std::int64_t>(duration_ms * 1e6 + 0.5)};
     }
-    [[nodiscard]] bool has_start() const { return start_ns != no_start; }
+    [[nodiscard]] bool has_start() const { return start_ns >= least_start; }
     [[nodiscard]] std::uint32_t seq() const { return attributes & max_seq; }
     [[nodiscard]] std::uint32_t stream() const { return attributes >> 18 & max_stream; }
     [[nodiscard]] std::uint32_t depth() const { return attributes >> 28; }
@@ -113,7 +114,7 @@ struct Sample {
     [[nodiscard]] bool is_top_level() const { return depth() == 0; }
 
     double duration_ms;
-    std::int64_t start_ns;  // no_start where the row does not say
+    std::int64_t start_ns;  // where the row does not say: from no_start on, as if rows were one behind the other
     float lag_ms;           // NaN where the row does not say
     /// Its number, see Collectives; 0 where it has none. While files are read half of its key; to number collectives
     /// changes nothing else of a job.

@@ -107,6 +107,18 @@ bool SeriesBuilder::admits_channel(const Row& row, SampleBudget& budget) {
     return is_admitted;
 }
 
+/// A start one behind the other, in the order of the rows; a step span begins with its step.
+std::int64_t SeriesBuilder::place(const Row& row) {
+    if (placed_step_ != last_step_) {
+        placed_step_ = last_step_;
+        step_begin_ns_ = placed_until_ns_;
+    }
+    const std::int64_t begin_ns = row.kind == schema::Kind::step ? step_begin_ns_ : placed_until_ns_;
+    const auto ns = static_cast<std::int64_t>(row.duration_ms * 1e6 + 0.5);
+    placed_until_ns_ = std::max(placed_until_ns_, std::min(begin_ns + ns, Sample::least_start - 1));
+    return begin_ns;
+}
+
 void SeriesBuilder::enter_step(std::int64_t step) {
     const std::size_t known = series_.steps.size();
     last_step_ = find_step(step);

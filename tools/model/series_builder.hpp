@@ -147,6 +147,7 @@ class SeriesBuilder {
     };
 
     PhaseSeries& phase_of(const Row& row);
+    [[nodiscard]] std::int64_t place(const Row& row);
     CommMessage add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample);
     std::uint32_t find_channel(const Row& row, std::uint32_t phase, SampleBudget& budget);
     std::uint32_t find_next_phase(const Row& row);
@@ -170,6 +171,10 @@ class SeriesBuilder {
     std::unordered_map<std::int64_t, std::uint32_t> step_indices_;  // empty as long as steps ascend
     std::uint32_t last_step_ = 0;
     std::uint32_t last_step_span_ = UINT32_MAX;  // the step whose step span was seen last
+    // Of rows without starts:
+    std::int64_t placed_until_ns_ = Sample::no_start;  // the end of the last one
+    std::int64_t step_begin_ns_ = Sample::no_start;
+    std::uint32_t placed_step_ = UINT32_MAX;  // that began then
     bool steps_ascend_ = true;
     unsigned level_of_step_ = 0;              // of last_step_
     std::vector<std::uint32_t> step_counts_;  // by level_of() the steps; as long as needed
@@ -208,6 +213,7 @@ inline void SeriesBuilder::add(const Row& row, SampleMeter& meter) {
                   0,
                   index_of_step(*row.step),
                   attributes_of(row, last_step_ == last_step_span_)};
+    if (!row.start_ns) sample.start_ns = place(row);
     if (row.kind == schema::Kind::step) last_step_span_ = last_step_;
     const bool is_comm = phase.kind == schema::Kind::comm;
     const CommMessage message = is_comm ? add_comm(row, phase, meter.budget(), sample) : CommMessage();

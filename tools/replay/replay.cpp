@@ -149,10 +149,14 @@ bool is_certain(const Replay& result, bool is_whole, const Finding& cause) {
 
 }  // namespace
 
-JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out) : rows_(job) {
+JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out) : rows_(job, true) {
     facts_.reason = rows_.reason();
     if (!facts_.reason.empty()) return;
     model_.emplace(build_model(rows_, threads));
+    if (rows_.are_placed() && !model_->leave_together) {
+        facts_.reason = "spans have no start times";
+        return;
+    }
     const std::vector<PricedStep> priced = choose_priced_steps(rows_);
     graphs_ = build_graphs(rows_, priced, *model_, threads);
     leave_out(left_out, rows_, graphs_);

@@ -73,6 +73,7 @@ struct JobModel {
     const JobRows* rows;
     double tolerance_ms = 0;
     ClockFacts clocks;
+    bool leave_together = false;  // ranks leave collectives at the same time
     Roles roles;
     std::vector<RoleTemplate> templates;
     std::vector<std::uint32_t> first_keys;  // by role, and behind the last

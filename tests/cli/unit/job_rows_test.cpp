@@ -28,11 +28,11 @@ class SmallJob {
         add_text(rank, step, name, duration_ms, "");
     }
     /// Once.
-    [[nodiscard]] JobRows rows() {
+    [[nodiscard]] JobRows rows(bool may_place = false) {
         for (std::size_t rank = 0; rank < builders_.size(); ++rank)
             job_.ranks[static_cast<std::int64_t>(rank)].push_back(builders_[rank].finish());
         number_collectives(job_, 1);
-        return JobRows(job_);
+        return JobRows(job_, may_place);
     }
 
   private:
@@ -182,6 +182,36 @@ TEST(JobRows, SaysWhyThereIsNoGraph) {
     SmallJob no_starts(2);
     for (int rank = 0; rank < 2; ++rank) no_starts.add_without_start(rank, 0, "forward", 1);
     EXPECT_EQ(no_starts.rows().reason(), "spans have no start times");
+}
+
+TEST(JobRows, RowsWithoutStartsCanBeTakenOneBehindTheOtherInTheirStep) {
+    SmallJob job(2);
+    for (int rank = 0; rank < 2; ++rank)
+        for (int step = 0; step < 2; ++step) {
+            job.add_without_start(rank, step, "forward", 3);
+            job.add_without_start(rank, step, "all_reduce", 1);
+            job.add_without_start(rank, step, "train_step", 5);
+        }
+    const JobRows rows = job.rows(true);
+    ASSERT_EQ(rows.reason(), "");
+    EXPECT_TRUE(rows.are_placed());
+    const StepRows step = StepReader(rows, 1).read(1);
+    ASSERT_EQ(step.ranks.size(), 2U);
+    for (const RankRows& rank : step.ranks) {
+        EXPECT_DOUBLE_EQ(rank.step_start_ms, 5) << "it begins with the first row of its step";
+        EXPECT_DOUBLE_EQ(rank.step_end_ms, 10);
+        EXPECT_DOUBLE_EQ(step.rows[rank.first].start_ms, 5);
+        EXPECT_DOUBLE_EQ(step.rows[rank.first + 1].start_ms, 8);
+    }
+}
+
+TEST(JobRows, RowsAreNotPlacedWhereSomeHaveStarts) {
+    SmallJob job(2);
+    job.add(0, 0, "forward", 0, 1);
+    job.add_without_start(1, 0, "forward", 1);
+    const JobRows rows = job.rows(true);
+    EXPECT_FALSE(rows.are_placed());
+    EXPECT_EQ(rows.reason(), "spans have no start times");
 }
 
 TEST(JobRows, OneSpanInAHundredMayHaveNoStart) {
