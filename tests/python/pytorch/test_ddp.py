@@ -80,16 +80,12 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
     model(torch.ones(1, 4)).sum().backward()
     wait_for_ends(prof)
 dist.destroy_process_group()
-""",
-    )
+""")
     assert [[row["name"] for row in comm_rows(files, rank)] for rank in range(2)] == [["all_reduce"]] * 2
 
 
 def test_a_step_that_is_not_recorded_has_nothing_of_ours_in_ddp(job, files):
-    job.run(
-        2,
-        LOOKS
-        + """
+    job.run(2, LOOKS + """
 def train(model):
     model(torch.ones(1, 4)).sum().backward()
     dist.all_reduce(torch.ones(8))  # a row of its own, and one only
@@ -116,8 +112,7 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof:
 assert not is_before_the_operator()
 assert not any(map(has_hook, models)) and cep.torch.hook_failures() == 0
 dist.destroy_process_group()
-""",
-    )
+""")
     for rank in range(2):
         rows = [(row["step"], row["bytes"]) for row in comm_rows(files, rank)]
         assert rows == [(step, size) for step in (0, 2, 4) for size in (80, 32, 32)]
@@ -152,8 +147,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
             wait_for_ends(prof)
 assert cep.torch.hook_failures() == 0
 dist.destroy_process_group()
-""",
-    )
+""")
     for rank in range(2):
         assert [(row["step"], row["name"], row["bytes"]) for row in comm_rows(files, rank)] == [
             (0, "all_reduce", 80), (1, "all_reduce", 80)
@@ -161,10 +155,7 @@ dist.destroy_process_group()
 
 
 def test_an_operator_that_somebody_has_replaced_stays_and_a_warning_tells(job, files):
-    job.run(
-        2,
-        LOOKS
-        + """
+    job.run(2, LOOKS + """
 import warnings
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 taken = torch.library.Library("c10d", "IMPL")
@@ -182,8 +173,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, warnings.catch_warnin
 assert "the all-reduces of DistributedDataParallel are not timed" in str(told[0].message), told
 assert cep.torch.hook_failures() == 0
 dist.destroy_process_group()
-""",
-    )
+""")
     assert comm_rows(files, 0) == []
 
 
@@ -201,16 +191,12 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, warnings.catch_warnin
         model(torch.ones(1, 4)).sum().backward()
 assert "not timed: its parameters are on a device of type cpu" in str(told[0].message), told
 dist.destroy_process_group()
-""",
-    )
+""")
     assert comm_rows(files, 0) == []
 
 
 def test_a_reduction_that_raises_is_marked_and_raises(job, files):
-    job.run(
-        1,
-        LOOKS
-        + """
+    job.run(1, LOOKS + """
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 
 def fails(*arguments):
@@ -226,8 +212,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(
     else:
         raise AssertionError("no error")
 dist.destroy_process_group()
-""",
-    )
+""")
     assert [row["error"] for row in comm_rows(files, 0)] == ["ArithmeticError"]
 
 
@@ -275,10 +260,7 @@ atexit.register(ending.set)  # the first one
 
 # What a callback frees with itself may take its time, on a thread of gloo.
 def test_the_interpreter_waits_while_a_callback_is_being_freed(job):
-    outputs = job.run(
-        2,
-        SPAN
-        + """
+    outputs = job.run(2, SPAN + """
 import time
 
 class SlowlyFreed:
@@ -294,6 +276,5 @@ end_span_with(future, SlowlyFreed(), folder=folder)
 if rank == 0:
     announced.set("rank 0 has its callback", "yes")
 future.wait()
-""",
-    )
+""")
     assert outputs == ["freed\n"] * 2

@@ -106,10 +106,7 @@ def wait_for_last_round(live):
 
 
 def test_all_ranks_have_the_same_summary_and_the_first_one_reports_it(job):
-    outputs = job.run(
-        3,
-        TRAIN
-        + """
+    outputs = job.run(3, TRAIN + """
 def on_summary(summary):
     print("reported", summary.straggler, summary.phase, flush=True)
 with cep.Profiler(folder, record_every_n_steps=2, flush_every_n_steps=2) as prof:
@@ -122,18 +119,14 @@ with cep.Profiler(folder, record_every_n_steps=2, flush_every_n_steps=2) as prof
         print("summary", summary.straggler, summary.phase, summary.ranks, flush=True)
     dist.barrier()
 dist.destroy_process_group()
-""",
-    )
+""")
     for rank, out in enumerate(outputs):
         assert "summary 1 data_load 3" in out
         assert ("reported 1 data_load" in out) == (rank == 0)
 
 
 def test_ranks_that_are_off_take_part_without_timings(job):
-    outputs = job.run(
-        3,
-        TRAIN
-        + """
+    outputs = job.run(3, TRAIN + """
 with cep.Profiler(folder, record_every_n_steps=1, ranks=[0, 1]) as prof:
     live = cep.torch.gather(prof, 2)
     train(prof, 4)
@@ -141,16 +134,12 @@ with cep.Profiler(folder, record_every_n_steps=1, ranks=[0, 1]) as prof:
     print("ranks", live.summary.ranks, flush=True)
     dist.barrier()
 dist.destroy_process_group()
-""",
-    )
+""")
     assert all("ranks 2" in out for out in outputs)
 
 
 def test_only_chosen_ranks_have_a_summary(job):
-    outputs = job.run(
-        3,
-        TRAIN
-        + """
+    outputs = job.run(3, TRAIN + """
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     live = cep.torch.gather(prof, 2, ranks=[2, 1])
     train(prof, 4)
@@ -159,8 +148,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
     print("summary of", summary and (summary.ranks, summary.phases["data_load"].slowest_rank))
     dist.barrier()
 dist.destroy_process_group()
-""",
-    )
+""")
     assert [out.strip() for out in outputs] == ["summary of None", "summary of (2, 1)", "summary of (2, 1)"]
 
 
@@ -176,10 +164,7 @@ def wait_for_failure(live):
 
 
 def test_the_job_goes_on_when_a_rank_dies(job):
-    outputs = job.run(
-        3,
-        WAIT_FOR_FAILURE
-        + """
+    outputs = job.run(3, WAIT_FOR_FAILURE + """
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     live = cep.torch.gather(prof, 1, timeout_s=5)
     dist.barrier()
@@ -193,17 +178,12 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
         prof.step(step)
     live.close()
     print("went on", live.summary, flush=True)
-""",
-        expected={2: 7},
-    )
+""", expected={2: 7})
     assert all("went on None" in out for out in outputs[:2])
 
 
 def test_a_rank_that_never_answers_is_given_up(job):
-    outputs = job.run(
-        2,
-        WAIT_FOR_FAILURE
-        + """
+    outputs = job.run(2, WAIT_FOR_FAILURE + """
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     live = cep.torch.gather(prof, 1, timeout_s=2)
     if rank == 0:
@@ -215,8 +195,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
         print("gave up", flush=True)
     dist.barrier()
 dist.destroy_process_group()
-""",
-    )
+""")
     assert "gave up" in outputs[0]
 
 
@@ -239,8 +218,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
             os.sched_yield()
     prof.step(0)
     prof.step(1)
-""",
-    )
+""")
     assert outputs == ["None 0\n", "None 0\n"]
 
 
@@ -263,8 +241,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
     prof.step(5)
     assert prof.recording
 dist.destroy_process_group()
-""",
-    )
+""")
 
 
 def test_a_cadence_below_one_is_an_error(profiler):
