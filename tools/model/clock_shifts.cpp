@@ -37,7 +37,7 @@ bool are_clocks_apart(const JobRows& rows) {
 ClockShifts::ClockShifts(const Job& job, std::span<const std::int64_t> steps) {
     const JobRows rows(job);
     if (!rows.reason().empty() || rows.hosts().size() < 2 || !are_clocks_apart(rows)) return;
-    for (const PlacedRank& rank : rows.ranks()) host_of_[rank.rank] = rank.host;
+    for (const JobRank& rank : rows.ranks()) host_of_[rank.rank] = rank.host;
     StepReader reader(rows);
     std::vector<double> distances_ms;
     for (std::uint32_t index = 0; index < rows.steps().size(); ++index) {

@@ -168,7 +168,7 @@ ClockFacts find_clock_facts(std::span<const StepRows> steps, const JobRows& job,
     if (job.hosts().size() < 2) return {};
     // Where no rank says its host, those that leave a collective at different times may all have one clock.
     const bool knows_hosts =
-        std::any_of(job.ranks().begin(), job.ranks().end(), [](const PlacedRank& rank) { return rank.host_is_known; });
+        std::any_of(job.ranks().begin(), job.ranks().end(), [](const JobRank& rank) { return rank.host_is_known; });
     if (!knows_hosts && do_overlap(steps, tolerance_ms)) return {};
     std::vector<double> all_ms;
     std::vector<std::vector<double>> of_host(job.hosts().size());

@@ -95,12 +95,12 @@ void JobRows::collect_steps(const Job& job) {
 
 void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase) {
     const RunInfo& run = of_rank.back().run;
-    PlacedRank& placed = ranks_.emplace_back();
-    placed.rank = rank;
-    placed.run = &run;
-    placed.coordinates = coordinates_of(run);
-    placed.host_is_known = !run.host.empty();
-    placed.host = host_of(run.host);
+    JobRank& added = ranks_.emplace_back();
+    added.rank = rank;
+    added.run = &run;
+    added.coordinates = coordinates_of(run);
+    added.host_is_known = !run.host.empty();
+    added.host = host_of(run.host);
     const RankSpans* const before = spans_.empty() ? nullptr : &spans_.back().spans;
     spans_.push_back({RankSpans(of_rank, steps_, before, Attempts::last), {}, false});
     for (const RunSeries& series : of_rank)

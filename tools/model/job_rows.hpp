@@ -66,7 +66,7 @@ struct NamedPhase {
 };
 
 /// A rank, and where it is.
-struct PlacedRank {
+struct JobRank {
     std::int64_t rank = 0;
     std::uint32_t host = 0;      // index into JobRows::hosts()
     bool host_is_known = false;  // else it is a host by itself
@@ -84,7 +84,7 @@ class JobRows {
     [[nodiscard]] const std::string& reason() const { return reason_; }
     /// Whether all of them are taken so: that may be wrong.
     [[nodiscard]] bool are_placed() const { return are_placed_; }
-    [[nodiscard]] const std::vector<PlacedRank>& ranks() const { return ranks_; }
+    [[nodiscard]] const std::vector<JobRank>& ranks() const { return ranks_; }
     [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
     [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
     /// Indices into steps(), without those that some ranks left out because their stride was longer.
@@ -118,7 +118,7 @@ class JobRows {
     void collect_steps(const Job& job);
 
     std::string reason_;
-    std::vector<PlacedRank> ranks_;
+    std::vector<JobRank> ranks_;
     std::vector<std::string> hosts_;
     std::unordered_map<std::string, std::uint32_t> host_numbers_;
     std::vector<std::int64_t> steps_;

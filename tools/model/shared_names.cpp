@@ -74,7 +74,7 @@ class GroupRules {
 };
 
 /// Which members of a collective are compared: those of one host, if asked for, and of the same coordinates.
-std::vector<std::int64_t> subset_of(const PlacedRank& rank, std::uint8_t axis_bits, bool one_host) {
+std::vector<std::int64_t> subset_of(const JobRank& rank, std::uint8_t axis_bits, bool one_host) {
     std::vector<std::int64_t> subset;
     if (one_host) subset.push_back(rank.host_is_known ? rank.host : -1);
     for (std::size_t i = 0; i < std::tuple_size_v<RankCoordinates>; ++i)
@@ -113,7 +113,7 @@ bool fit_together(const std::vector<Members>& collectives, std::uint8_t axis_bit
 std::vector<std::uint8_t> axis_sets(const JobRows& job) {
     unsigned differ = 0;
     for (std::size_t i = 0; i < std::tuple_size_v<RankCoordinates>; ++i)
-        for (const PlacedRank& rank : job.ranks())
+        for (const JobRank& rank : job.ranks())
             if (rank.coordinates[i] != job.ranks().front().coordinates[i]) differ |= 1U << i;
     std::vector<std::uint8_t> sets;
     for (unsigned set = 1; set < 1U << std::tuple_size_v<RankCoordinates>; ++set)
@@ -124,7 +124,7 @@ std::vector<std::uint8_t> axis_sets(const JobRows& job) {
 }
 
 /// One coordinate differs between two ranks that send to each other.
-bool are_neighbours(const PlacedRank& a, const PlacedRank& b) {
+bool are_neighbours(const JobRank& a, const JobRank& b) {
     std::size_t differ = 0;
     for (std::size_t i = 0; i < std::tuple_size_v<RankCoordinates>; ++i) differ += a.coordinates[i] != b.coordinates[i];
     return differ <= 1;
@@ -132,7 +132,7 @@ bool are_neighbours(const PlacedRank& a, const PlacedRank& b) {
 
 /// Transfers of many pairs that have one name: the halves of one end together, and of most steps that shows which they
 /// are.
-void pair_halves(const std::vector<Members>& collectives, const std::vector<PlacedRank>& ranks, double tolerance_ms,
+void pair_halves(const std::vector<Members>& collectives, const std::vector<JobRank>& ranks, double tolerance_ms,
                  GroupRules& rules) {
     using Half = std::tuple<std::uint32_t, std::uint16_t, std::uint32_t>;  // rank, name, seq
     std::map<Half, std::map<Half, std::size_t>> votes;

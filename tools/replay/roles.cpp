@@ -148,18 +148,17 @@ class RoleFinder {
 }  // namespace
 
 Roles find_roles(std::span<const StepRows> steps, const JobRows& job, double tolerance_ms) {
-    const std::vector<PlacedRank>& ranks = job.ranks();
-    if (!std::all_of(ranks.begin(), ranks.end(),
-                     [](const PlacedRank& rank) { return rank.coordinates[0].has_value(); })) {
+    const std::vector<JobRank>& ranks = job.ranks();
+    if (!std::all_of(ranks.begin(), ranks.end(), [](const JobRank& rank) { return rank.coordinates[0].has_value(); })) {
         RoleFinder finder(job, tolerance_ms);
         for (const StepRows& step : steps) finder.look_at(step);
         return finder.finish();
     }
     Roles roles;
-    for (const PlacedRank& rank : ranks) roles.stages.push_back(*rank.coordinates[0]);
+    for (const JobRank& rank : ranks) roles.stages.push_back(*rank.coordinates[0]);
     roles.stages = each_once(std::move(roles.stages));
     roles.pipeline_length = roles.stages.size();
-    for (const PlacedRank& rank : ranks) add_rank(roles, roles.stages, *rank.coordinates[0]);
+    for (const JobRank& rank : ranks) add_rank(roles, roles.stages, *rank.coordinates[0]);
     return roles;
 }
 

@@ -126,9 +126,9 @@ class LinkSearch {
             for (std::uint32_t slot = 0; slot < slots; ++slot) {
                 const std::uint32_t number = model_.collectives.collective(rank, slot);
                 if (number >= is_slow.size() || !is_slow[number]) continue;
-                const PlacedRank& placed = model_.rows->ranks()[rank];
-                cause.ranks.push_back(placed.rank);
-                hosts.push_back(placed.host);
+                const JobRank& rank_of_job = model_.rows->ranks()[rank];
+                cause.ranks.push_back(rank_of_job.rank);
+                hosts.push_back(rank_of_job.host);
                 break;
             }
         }
