@@ -371,7 +371,9 @@ void StepAnalyser::find_step_ms() {
 }
 
 void StepAnalyser::find_uncovered() {
-    unite(local_set_, comm_set_, covered_);
+    covered_ = local_set_;
+    covered_.insert(covered_.end(), comm_set_.begin(), comm_set_.end());
+    unite(covered_);
     const Interval whole = has_step_ ? step_ : result_.extent;
     result_.uncovered_ms =
         static_cast<double>(whole.end_ns - whole.begin_ns - length_within_ns(covered_, whole)) * 1e-6;

@@ -194,25 +194,14 @@ std::span<StepRows> StepReader::read(std::span<const std::uint32_t> steps) {
             of_rank_[i].rank = rank;
             of_rank_[i].first = static_cast<std::uint32_t>(found_[i].rows.size());
         }
-        for (std::size_t walk = 0; walk < walks_[rank].size(); ++walk) {
-            prefetch(rank, walk + 1, steps);
-            for (std::size_t i = 0; i < steps.size(); ++i) read_phase(walks_[rank][walk], found_[i], of_rank_[i]);
-        }
+        for (NamedWalk& named : walks_[rank])
+            for (std::size_t i = 0; i < steps.size(); ++i) read_phase(named, found_[i], of_rank_[i]);
         for (std::size_t i = 0; i < steps.size(); ++i) {
             of_rank_[i].last = static_cast<std::uint32_t>(found_[i].rows.size());
             if (of_rank_[i].first < of_rank_[i].last) found_[i].ranks.push_back(of_rank_[i]);
         }
     }
     return std::span(found_).first(steps.size());
-}
-
-// What one walk reads, while the one before it is read: samples of some steps of many ranks lie far apart in memory.
-void StepReader::prefetch(std::size_t rank, std::size_t walk, std::span<const std::uint32_t> steps) const {
-    if (walk == walks_[rank].size()) {
-        if (++rank == walks_.size() || walks_[rank].empty()) return;
-        walk = 0;
-    }
-    for (const std::uint32_t step : steps) walks_[rank][walk].walk.prefetch(step);
 }
 
 void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank) const {

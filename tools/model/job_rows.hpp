@@ -146,7 +146,6 @@ class StepReader {
         PhaseWalk walk;
     };
 
-    void prefetch(std::size_t rank, std::size_t walk, std::span<const std::uint32_t> steps) const;
     void read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank) const;
 
     const JobRows& rows_;

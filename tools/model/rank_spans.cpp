@@ -34,17 +34,18 @@ StepPositions::StepPositions(const RunSeries& of, const std::vector<std::int64_t
 PhaseWalk::PhaseWalk(const PhaseSeries& series, const StepPositions& positions, std::uint32_t first_step)
     : series_(&series), positions_(positions.of_step.data()), next_(series.samples.begin()) {
     find_position(!series.samples.empty());
-    if (!series.samples.empty()) last_position_ = positions_[series.samples.back().step_index];
     if (first_step > 0 && position_ < 2 * first_step + 1) search_step(first_step);
 }
 
+// Most phases have as many spans in each step: the first guess is right there.
 void PhaseWalk::search_step(std::uint32_t step) {
     const SampleList& samples = series_->samples;
     const std::uint32_t wanted = 2 * step + 1;
     const auto position_at = [&](std::size_t i) { return positions_[samples[i].step_index]; };
     std::size_t low = next_.index();
     std::size_t high = samples.size();
-    const std::size_t guess = guess_index(step);
+    const std::uint64_t all = std::max(position_at(high - 1), wanted) - position_ + 2;
+    const std::size_t guess = low + static_cast<std::size_t>((wanted - position_) * (high - low) / all);
     std::size_t reach = 1;
     if (position_at(guess) < wanted) {
         for (low = guess + 1; low + reach < high && position_at(low + reach) < wanted;) reach *= 2;

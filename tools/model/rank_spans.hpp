@@ -85,19 +85,7 @@ class PhaseWalk {
             search_step(step);
     }
 
-    /// Has the memory fetched in which the step likely begins.
-    void prefetch(std::uint32_t step) const {
-        if (position_ < 2 * step + 1) __builtin_prefetch(&series_->samples[guess_index(step)]);
-    }
-
   private:
-    // Most phases have as many spans in each step: it is right there. For a step behind that of the next sample.
-    [[nodiscard]] std::size_t guess_index(std::uint32_t step) const {
-        const std::uint32_t wanted = 2 * step + 1;
-        const std::size_t low = next_.index();
-        const std::uint64_t all = std::max(last_position_, wanted) - position_ + 2;
-        return low + static_cast<std::size_t>((wanted - position_) * (series_->samples.size() - low) / all);
-    }
     void find_position(bool has_sample) {
         position_ = has_sample ? positions_[(*next_).step_index] : std::numeric_limits<std::uint32_t>::max();
     }
@@ -107,7 +95,6 @@ class PhaseWalk {
     const std::uint32_t* positions_;  // by step of the series
     SampleList::const_iterator next_;
     std::uint32_t position_ = 0;
-    std::uint32_t last_position_ = 0;  // of its last sample
 };
 
 /// The spans of one rank.

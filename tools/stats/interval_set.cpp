@@ -19,16 +19,6 @@ void unite(Intervals& intervals) {
     intervals.resize(kept);
 }
 
-void unite(const Intervals& a, const Intervals& b, Intervals& all) {
-    all.clear();
-    auto next = b.begin();
-    for (const Interval& interval : a) {
-        for (; next != b.end() && next->begin_ns < interval.begin_ns; ++next) append(all, *next);
-        append(all, interval);
-    }
-    for (; next != b.end(); ++next) append(all, *next);
-}
-
 std::int64_t length_ns(const Intervals& set) {
     std::int64_t sum_ns = 0;
     for (const Interval& interval : set) sum_ns += interval.end_ns - interval.begin_ns;

@@ -37,8 +37,6 @@ inline void append(Intervals& set, Interval interval) {
         set.back().end_ns = std::max(set.back().end_ns, interval.end_ns);
     }
 }
-/// Makes `all` the set of what is in either set.
-void unite(const Intervals& a, const Intervals& b, Intervals& all);
 /// The length of a set.
 [[nodiscard]] std::int64_t length_ns(const Intervals& set);
 [[nodiscard]] double length_ms(const Intervals& set);

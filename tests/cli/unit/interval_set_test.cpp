@@ -30,18 +30,6 @@ TEST(IntervalSet, EmptyIntervalsAddNothing) {
     EXPECT_TRUE(appended({{5, 5}, {7, 6}}).empty());
 }
 
-TEST(IntervalSet, TwoSetsUnitedAreWhatAllTheirIntervalsAre) {
-    const Intervals a{{0, 10}, {20, 30}, {40, 50}};
-    const Intervals b{{-5, -1}, {5, 20}, {32, 38}, {45, 47}, {50, 60}};
-    Intervals all{{1, 2}};
-    unite(a, b, all);
-    EXPECT_EQ(length_ns(all), 4 + 30 + 6 + 20);
-    EXPECT_EQ(all.size(), 4U);
-    unite(b, a, all);
-    EXPECT_EQ(length_ns(all), 4 + 30 + 6 + 20);
-    EXPECT_EQ(all.size(), 4U);
-}
-
 TEST(IntervalSet, LengthWithinAWindowIsCutAtItsEdges) {
     const Intervals set{{0, 10}, {20, 30}, {40, 50}};
     EXPECT_EQ(length_within_ns(set, {5, 45}), 5 + 10 + 5);
