@@ -115,8 +115,9 @@ class SlowRankPrices {
     }
 
     // What hides work of the slow rank from its phases may hide that of the others, too. Lost rows look like less work.
-    [[nodiscard]] double shown_by_waiters(const Finding& one) const {
-        return one.cost_share.value_or(replay_.has_nearly_all_rows() ? one.waited_share : 0);
+    [[nodiscard]] std::optional<double> shown_by_waiters(const Finding& one) const {
+        if (one.cost_share || !replay_.has_nearly_all_rows()) return one.cost_share;
+        return one.waited_share;
     }
 
     // The replay knows what is in the way of what. But where ranks wait inside of their work and no row shows it, it
@@ -126,7 +127,7 @@ class SlowRankPrices {
         if (replay_.stages > 1 && !replay_.stages_are_inferred) return true;
         double most = 0;
         for (const Finding& one : slow_)
-            if (is_waited_for(one)) most = std::max(most, shown_by_waiters(one));
+            if (is_waited_for(one)) most = std::max(most, shown_by_waiters(one).value_or(0));
         return share_of_all >= least_agreement * most;
     }
 
