@@ -55,6 +55,12 @@ def test_start_up_is_no_step_of_the_job(cep):
     assert what_if(cep, "started")[0]["step_ms"] == pytest.approx(what_if(cep, "job")[0]["step_ms"], rel=0.02)
 
 
+def test_checkpoints_are_no_steps_of_the_job(cep):
+    simulate(cep, "job", "--ranks", 4)
+    simulate(cep, "saving", "--ranks", 4, "--event", '{"type": "checkpoint", "every_steps": 10, "duration_ms": 500}')
+    assert what_if(cep, "saving")[0]["step_ms"] == pytest.approx(what_if(cep, "job")[0]["step_ms"], rel=0.02)
+
+
 def test_data_that_is_there_at_once_saves_its_wait(cep):
     phases = "data_load={},host_to_device=0.01,forward=0.29,backward=0.59,optimizer=0.08"
     simulate(cep, "job", "--phases", phases.format(0.3))

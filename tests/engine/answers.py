@@ -17,7 +17,8 @@ class Answer:
     headline: str
     evidence: list
     ranks: list  # that are named as slow
-    saving: float = None  # per cent
+    saving: float = None  # per cent, as the headline rounds it
+    exact_saving: float = None  # per cent
     is_bound: bool = False
     changes: int = 0
     abstained: bool = False
@@ -45,6 +46,7 @@ def read_answer(verdict):
                     abstained=verdict["abstained"], verdict=verdict)
     if found := SAVING.search(verdict["headline"]):
         answer.saving, answer.is_bound = float(found[2]), bool(found[1])
+        answer.exact_saving = 100 * (1 - 1 / verdict["job_slowdown"])
     return answer
 
 
@@ -79,6 +81,8 @@ def is_unseen(simulated, layout):
 
 def contradictions(answer):
     found = []
+    if answer.saving is not None and abs(answer.saving - answer.exact_saving) > (0.5 if answer.saving >= 10 else 0.05) + 1e-9:
+        found.append(("two savings", f"{answer.saving} in the headline, {answer.exact_saving} by job_slowdown"))
     savings = {float(text) for line in [answer.headline, *answer.evidence]
                for text in re.findall(r"(?:out (?:it|them|these|the difference|that)|vided|spread evenly), "
                                       r"(?:steps would|they) take (?:up to |about )?([\d.]+) % less", line)}

@@ -39,7 +39,7 @@ class Totals:
         self.wrong += bool(wrong)
         self.causes.update({name for name, _ in wrong})
         if answer.saving is not None and not answer.is_bound:
-            self.errors.append(abs(answer.saving - 100 * simulated.saving))
+            self.errors.append(abs(answer.exact_saving - 100 * simulated.saving))
         is_silent = answer.saving is None and 100 * simulated.saving >= WORTH_SAYING
         self.silent += is_silent and not wrong and not said_to_be_lost(simulated.kind, layout)
 

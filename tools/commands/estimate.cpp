@@ -86,9 +86,9 @@ struct EstimateCommand {
         const Status status = report_status("estimate", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;
         const std::size_t threads = input.reading().thread_count();
-        const std::vector<std::int64_t> startup =
-            find_job_time(job, {.peak_flops = {}, .threads = threads}).ledger.startup_steps;
-        estimate::WhatIf what_if = estimate::find_what_if(job, worlds, threads, startup);
+        const JobTime time = find_job_time(job, {.peak_flops = {}, .threads = threads});
+        estimate::WhatIf what_if =
+            estimate::find_what_if(job, worlds, threads, steps_without_training(job, time.table, time.ledger));
         const std::string& name = input.inputs.empty() ? input.files_from : input.inputs.front();
         output.write(estimate::make_document(std::move(what_if), name), input);
         return status;

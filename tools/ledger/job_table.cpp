@@ -402,4 +402,8 @@ JobTime find_job_time(const Job& job, const TimeOptions& options) {
     return Builder(job, options).build();
 }
 
+bool is_next_recorded(const std::vector<std::int64_t>& steps, std::size_t step) {
+    return step + 1 < steps.size() && steps[step + 1] == steps[step] + 1;
+}
+
 }  // namespace cep::tool

@@ -90,4 +90,13 @@ struct TimeOptions {
 /// `max_cells` ranks times steps.
 [[nodiscard]] JobTime find_job_time(const Job& job, const TimeOptions& options);
 
+/// Whether the step behind the one at an index was recorded. For what a rank does behind its last collective, the
+/// others wait there.
+[[nodiscard]] bool is_next_recorded(const std::vector<std::int64_t>& steps, std::size_t step);
+
+/// Steps of the table that are no steady training, ascending: start-up, and where most ranks write a checkpoint or
+/// evaluate. What one does for all is a loss of training.
+[[nodiscard]] std::vector<std::int64_t> steps_without_training(const Job& job, const JobTable& table,
+                                                               const Ledger& ledger);
+
 }  // namespace cep::tool

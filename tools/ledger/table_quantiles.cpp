@@ -57,6 +57,13 @@ double typical_ms(const StepMatrix& ms) {
     return typical_ms(quantiles_over_ranks(ms, 0.5));
 }
 
+std::vector<std::size_t> count_ranks(const StepMatrix& ms) {
+    std::vector<std::size_t> counts(ms.steps());
+    for (std::size_t rank = 0; rank < ms.ranks(); ++rank)
+        for (std::size_t step = 0; step < counts.size(); ++step) counts[step] += !is_missing(ms.of_rank(rank)[step]);
+    return counts;
+}
+
 double sum_ms(std::span<const double> of_steps_ms) {
     double sum = 0;
     for (const double ms : of_steps_ms)

@@ -34,6 +34,9 @@ template <typename Values>
     return static_cast<std::size_t>(std::count_if(values.begin(), values.end(), is_there));
 }
 
+/// By step: how many ranks have a row.
+[[nodiscard]] std::vector<std::size_t> count_ranks(const StepMatrix& ms);
+
 /// The sum over steps of a value by step, as far as it is known.
 [[nodiscard]] double sum_ms(std::span<const double> of_steps_ms);
 

@@ -44,13 +44,6 @@ void add_phase(const RolePhase& phase, const PeerGroup& role, const std::vector<
 
 }  // namespace
 
-std::vector<std::size_t> count_ranks(const StepMatrix& ms) {
-    std::vector<std::size_t> counts(ms.steps());
-    for (std::size_t rank = 0; rank < ms.ranks(); ++rank)
-        for (std::size_t step = 0; step < counts.size(); ++step) counts[step] += !is_missing(ms.of_rank(rank)[step]);
-    return counts;
-}
-
 StepMatrix rows_of_role(const StepMatrix& ms, const PeerGroup& role) {
     StepMatrix of_role(role.ranks.size(), ms.steps());
     for (std::size_t peer = 0; peer < role.ranks.size(); ++peer) {
@@ -135,10 +128,6 @@ void forget_waits(const EarlyEnd& end, JobTable& table) {
     for (std::size_t step = 0; step < table.steps.size(); ++step)
         for (std::size_t rank = 0; end.is_behind(table.steps[step]) && rank < table.ranks.size(); ++rank)
             table.wait_ms.set(rank, step, std::numeric_limits<double>::quiet_NaN());
-}
-
-bool is_next_recorded(const std::vector<std::int64_t>& steps, std::size_t step) {
-    return step + 1 < steps.size() && steps[step + 1] == steps[step] + 1;
 }
 
 }  // namespace cep::tool

@@ -44,9 +44,6 @@ class AbsentRows {
     StepCounts steps_;                // in which a rank has any row
 };
 
-/// By step: how many ranks have a row.
-[[nodiscard]] std::vector<std::size_t> count_ranks(const StepMatrix& ms);
-
 /// Own milliseconds of the ranks of a role as they are in the table, by peer and step.
 [[nodiscard]] StepMatrix rows_of_role(const StepMatrix& ms, const PeerGroup& role);
 
@@ -56,9 +53,5 @@ class AbsentRows {
 
 /// Where a rank has stopped recording, what ranks wait is not known: who waits for it would seem to wait for nobody.
 void forget_waits(const EarlyEnd& end, JobTable& table);
-
-/// Whether the step behind the one at an index was recorded. For what a rank does behind its last collective, the
-/// others wait there.
-[[nodiscard]] bool is_next_recorded(const std::vector<std::int64_t>& steps, std::size_t step);
 
 }  // namespace cep::tool

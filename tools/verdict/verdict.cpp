@@ -25,7 +25,6 @@ namespace cep::tool {
 namespace {
 
 constexpr double too_much_lost = 0.6;     // of all spans
-constexpr double clear_startup = 2;       // times a typical step: a first step that takes less may be a pause
 constexpr double stage_floor = 1.1;       // a stage with this much more work than a typical one
 constexpr double slow_host_share = 0.75;  // of a host's ranks
 
@@ -146,7 +145,8 @@ class Judge {
         if (compares) search();
         for (LocalPhase& phase : table_.local) phase.duration_ms = {};  // the search alone looks at them
         if (!options_.only_ranks || std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_of_slow_ranks))
-            verdict_.replay = replay(job_, options_.threads, steps_without_training(), verdict_.findings);
+            verdict_.replay = replay(job_, options_.threads, steps_without_training(job_, table_, verdict_.ledger),
+                                     verdict_.findings);
         set_saving(judged_, verdict_);
         abstain_on_loaded();
         find_slow_hosts();
@@ -310,38 +310,6 @@ class Judge {
         imbalance.usual_ms = reference_ms;
         imbalance.is_alone =
             std::all_of(stages.begin(), stages.end(), [](const auto& stage) { return stage.second.size() == 1; });
-    }
-
-    /// Start-up, and where most ranks write a checkpoint or evaluate. What one does for all is a loss of training.
-    [[nodiscard]] std::vector<std::int64_t> steps_without_training() const {
-        std::set<std::int64_t> steps;
-        const std::vector<std::int64_t>& startup = verdict_.ledger.startup_steps;
-        const double long_ms = clear_startup * typical_ms(table_.median_step_ms);
-        for (std::size_t i = 0; i < table_.steps.size(); ++i)
-            if (table_.median_step_ms[i] > long_ms &&
-                std::binary_search(startup.begin(), startup.end(), table_.steps[i]))
-                steps.insert(table_.steps[i]);
-        for (const LocalPhase& phase : table_.local) {
-            const TimeKind piece = piece_of(phase.name, phase.kind);
-            if (piece != TimeKind::checkpoint && piece != TimeKind::evaluation) continue;
-            const std::vector<std::size_t> ranks = count_ranks(phase.own_ms);
-            for (std::size_t step = 0; step < ranks.size(); ++step)
-                if (are_most(ranks[step])) steps.insert(table_.steps[step]);
-        }
-        for (const auto& [name, mark] : job_.marks)
-            if (named_piece_of(name) != TimeKind::other && are_most(mark.ranks.size())) add_marked(mark.steps, steps);
-        return {steps.begin(), steps.end()};
-    }
-
-    [[nodiscard]] bool are_most(std::size_t ranks) const { return 2 * ranks > table_.ranks.size(); }
-
-    // What no phase covers behind a mark lies in front of the next step.
-    void add_marked(const NumberRanges& marks, std::set<std::int64_t>& steps) const {
-        for (std::size_t i = 0; i < table_.steps.size(); ++i) {
-            if (!marks.contains(table_.steps[i])) continue;
-            steps.insert(table_.steps[i]);
-            if (is_next_recorded(table_.steps, i)) steps.insert(table_.steps[i + 1]);
-        }
     }
 
     [[nodiscard]] NumberRanges marked_steps() const {
