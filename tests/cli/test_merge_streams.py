@@ -6,7 +6,7 @@ import random
 import subprocess
 
 import pytest
-from conftest import START_NS, as_rows, attempt_rows, line_of, run_row, span_row
+from conftest import START_NS, as_rows, attempt_rows, line_of, run_row, span_row, stats_row
 
 
 def merged_in_python(paths):
@@ -54,6 +54,29 @@ def paths_of(job, ranks):
 @pytest.mark.parametrize("memory_mib", [1, 256])
 def test_the_order_is_that_of_a_plain_sort(cep, restarted, memory_mib):
     assert cep.merged("--memory-mib", memory_mib, "job") == merged_in_python(paths_of(restarted, 6))
+
+
+def rows_that_tie(number, rng):
+    """Of three ranks in one file: their keys have few different values, in each part."""
+    attempt = 1 + number % 3
+    rows = [run_row(rank, attempt=attempt, start_unix_ns=START_NS + rng.randrange(3)) for rank in range(3)]
+    for line in range(90):
+        rank, step, start_ns = rng.randrange(3), rng.randrange(4), START_NS + rng.randrange(3)
+        rows.append(rng.choice([
+            stats_row(rank, 1, attempt=attempt, start_ns=start_ns),
+            {"type": "later", "rank": rank},
+            {"name": "f", "step": step, "rank": rank, "duration_ms": 1},
+            {"type": "mark", "name": "m", "step": step, "start_ns": start_ns, "rank": rank},
+            span_row(rank, step, "f", 1, start_ns),
+        ]) | {"meta": {"place": [number, line]}})
+    return rows
+
+
+def test_rows_that_tie_come_in_the_order_of_files_and_lines(cep, job):
+    rng = random.Random(1)
+    for number in range(7):
+        job.write(number, rows_that_tie(number, rng))
+    assert cep.merged("job") == merged_in_python(paths_of(job, 7))
 
 
 def test_plain_and_compressed_files_merge_to_the_same(cep, restarted):

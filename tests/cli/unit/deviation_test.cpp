@@ -115,20 +115,6 @@ TEST(Deviation, ASlowDriftUnderFastNoiseInflatesMoreThanNeighboursShow) {
     EXPECT_GT(deviation.inflation(), 15) << "the correlation of neighbours is about 0.5: 3";
 }
 
-TEST(Deviation, OfTwoPopulationsTheFasterOneIsUsual) {
-    Normal normal(4);
-    const auto time_of = [&normal](std::size_t rank, std::size_t) { return (rank < 6 ? 25 : 20) + 0.1 * normal(); };
-    const PeerGroup group = peers_of(8);
-    const Deviation deviation = deviation_of(phase_of("forward", 8, 100, time_of), group, 0.5);
-    EXPECT_TRUE(deviation.is_split());
-    EXPECT_EQ(deviation.usual_peers(), (std::vector<std::size_t>{6, 7}));
-    for (std::size_t rank = 0; rank < 6; ++rank) {
-        const auto excess = deviation.excess_ms(rank);
-        EXPECT_NEAR(sorted_quantile({excess.begin(), excess.end()}, 0.5), 5, 0.1);
-    }
-    EXPECT_FALSE(deviation_of(phase_of("forward", 8, 100, time_of), group, 6).is_split()) << "a gap below the floor";
-}
-
 TEST(CountBelowGap, NeedsAGapThatNothingInAPopulationResembles) {
     EXPECT_EQ(count_below_gap({0, 0.1, 0.2, 5, 9}, 1, 1), 3U) << "the slow ones may be any, if they are fewer";
     EXPECT_EQ(count_below_gap({0, 0.1, 5, 5.2, 5.1}, 1, 1), 2U) << "most are slow, and together";
@@ -137,13 +123,6 @@ TEST(CountBelowGap, NeedsAGapThatNothingInAPopulationResembles) {
     EXPECT_EQ(count_below_gap({0, 0.1, 5, 5.2, 5.1}, 1, 6), 5U) << "too small a gap where most are slow";
     EXPECT_EQ(count_below_gap({3, std::nan(""), 0}, 1, 9), 1U) << "of two, one is slow";
     EXPECT_EQ(count_below_gap({1}, 1, 1), 1U);
-}
-
-TEST(Deviation, APhaseThatIsLongerThanItsOwnTimeContainsWaiting) {
-    LocalPhase phase = phase_of("backward", 4, 10, [](std::size_t, std::size_t) { return 10.0; });
-    phase.duration_ms.set(2, 3, 10.5);
-    const PeerGroup group = peers_of(4);
-    EXPECT_TRUE(deviation_of(phase, group).contains_waiting());
 }
 
 }  // namespace

@@ -53,48 +53,6 @@ double binomial_by_terms(std::size_t k, std::size_t n, double p) {
     return sum;
 }
 
-TEST(SlowSteps, AUsualRankHasNone) {
-    EXPECT_FALSE(SlowRank([](std::size_t) { return 0.0; }).find(scale_of(1)));
-}
-
-TEST(SlowSteps, InEveryStepTheyArePersistent) {
-    const auto found = SlowRank([](std::size_t) { return 5.0; }).find(scale_of(10));
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->pattern, Pattern::persistent);
-    EXPECT_EQ(found->steps.first, 0U);
-    EXPECT_EQ(found->steps.last, slow_steps - 1);
-    EXPECT_NEAR(found->excess_ms, 5, 0.1);
-    EXPECT_NEAR(found->slowdown, 25.0 / 20, 0.01);
-    EXPECT_NEAR(found->step_fraction, 1, 1e-6);
-    EXPECT_FALSE(found->grows);
-}
-
-TEST(SlowSteps, InOneRangeTheyAreAWindow) {
-    const auto found = SlowRank([](std::size_t step) { return step >= 50 && step < 110 ? 3.0 : 0; }).find(scale_of(10));
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->pattern, Pattern::window);
-    EXPECT_EQ(found->steps.first, 50U);
-    EXPECT_EQ(found->steps.last, 109U);
-    EXPECT_NEAR(found->step_fraction, 0.3, 0.01);
-    for (std::size_t step = 0; step < slow_steps; ++step) EXPECT_EQ(found->slow[step], step >= 50 && step < 110);
-}
-
-TEST(SlowSteps, NowAndThenTheyAreIntermittent) {
-    const auto found = SlowRank([](std::size_t step) { return step % 5 == 2 ? 4.0 : 0; }).find(scale_of(10));
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->pattern, Pattern::intermittent);
-    EXPECT_EQ(found->steps.first, 2U);
-    EXPECT_EQ(found->steps.last, 197U);
-    EXPECT_NEAR(found->step_fraction, 0.2, 0.01);
-    EXPECT_NEAR(found->excess_ms, 4, 0.15);
-    for (std::size_t step = 0; step < slow_steps; ++step) EXPECT_EQ(found->slow[step], step % 5 == 2);
-}
-
-TEST(SlowSteps, ThatGrowAreSaidToGrow) {
-    EXPECT_TRUE(SlowRank([](std::size_t step) { return 1 + 0.02 * double(step); }).find(scale_of(10))->grows);
-    EXPECT_FALSE(SlowRank([](std::size_t step) { return 3 + 0.002 * double(step); }).find(scale_of(10))->grows);
-}
-
 TEST(SlowSteps, AnExcessBelowTheFloorIsNone) {
     const SlowRank job([](std::size_t) { return 0.5; });
     EXPECT_TRUE(job.find(scale_of(1)));
@@ -120,13 +78,6 @@ TEST(SlowSteps, SingleOnesAreWeighedAgainstThoseOfOtherRanksAndTheNumberOfTests)
     ASSERT_TRUE(found) << "five tests: less than false_alarms of 1e-4";
     EXPECT_NEAR(found->confidence, 1 - 5 * chance, 1e-9);
     EXPECT_FALSE(job.find(scale_of(6))) << "six tests: more than that";
-}
-
-TEST(SlowSteps, EvenDistancesAreNoChance) {
-    const SlowRank job([](std::size_t step) { return step % 40 == 10 ? 4.0 : 0; });  // 10, 50, 90, 130, 170
-    const auto found = job.find(scale_of(1000));
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->every_recorded, 40);
 }
 
 TEST(Exceedances, StepsInARowCountOnceIfOtherRanksHaveSuchRowsToo) {
