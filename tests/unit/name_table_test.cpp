@@ -12,20 +12,6 @@ cep::Name* make(std::string_view name) {
     return new cep::Name(name);
 }
 
-TEST(NameTable, GivesTheSameNodeForTheSameName) {
-    cep::NameTable<cep::Name> table(10);
-    cep::Name* forward = table.find_or_add("forward", make);
-    ASSERT_NE(forward, nullptr);
-    EXPECT_EQ(table.find_or_add("forward", make), forward);
-    cep::Name* backward = table.find_or_add("backward", make);
-    ASSERT_NE(backward, nullptr);
-    EXPECT_NE(backward, forward);
-    EXPECT_EQ(table.find("forward"), forward);
-    EXPECT_EQ(table.find("backward"), backward);
-    EXPECT_EQ(forward->text, "forward");
-    EXPECT_EQ(table.find("optimizer"), nullptr);
-}
-
 TEST(NameTable, StaysAsItWasWhenANameCannotBeMade) {
     cep::NameTable<cep::Name> table(1);
     const auto fails = [](std::string_view) -> cep::Name* { throw std::bad_alloc(); };

@@ -61,19 +61,6 @@ class RankFileTest : public testing::Test {
     std::int64_t now_ns_ = 0;
 };
 
-TEST_F(RankFileTest, MakesItsDirectoriesAndAppends) {
-    for (const char* line : {"one", "two"}) {
-        cep::RankDescriptor descriptor;
-        RankFile file(descriptor);
-        open(file);
-        add(block_, line);
-        EXPECT_TRUE(file.append(block_, now_ns_, false));
-        EXPECT_TRUE(block_.empty());
-        EXPECT_EQ(file.written(), 1U);
-    }
-    EXPECT_EQ(contents(), "one\ntwo\n");
-}
-
 TEST_F(RankFileTest, CountsAttemptsByTheRunRowsBeforeIt) {
     given("{\"type\":\"run\",\"schema\":1,\"run_id\":\"x\",\"attempt\":3}\n{\"name\":\"attempt\",\"attempt\":9}\n");
     EXPECT_EQ(attempt(), 4);
@@ -130,30 +117,6 @@ TEST_F(RankFileTest, ReadsTheBeginningOfAFileWithoutAnAttemptAtItsEnd) {
     text += '\n';
     given(text);
     EXPECT_EQ(attempt(), 7);
-}
-
-TEST_F(RankFileTest, StartsANewLineAfterAnIncompleteOne) {
-    given("{\"name\":\"forwa");
-    open(file_);
-    EXPECT_EQ(file_.attempt(), 1);
-    add(block_, "new");
-    EXPECT_TRUE(file_.append(block_, now_ns_, false));
-    EXPECT_EQ(contents(), "{\"name\":\"forwa\nnew\n");
-}
-
-TEST_F(RankFileTest, ReservesRoomWithinTheLimitForItsOwnRows) {
-    config_.max_file_bytes = 40;
-    open(file_);
-    add(block_, "12345678");
-    add(block_, "a span of more than there is room for");
-    add(block_, "a stats row", RowKind::bookkeeping);
-    add(block_, "another stats row", RowKind::bookkeeping);
-    add(block_, "last stats row", RowKind::closing);
-    EXPECT_TRUE(file_.append(block_, now_ns_, false));
-    EXPECT_EQ(contents(), "12345678\na stats row\nlast stats row\n");
-    EXPECT_EQ(file_.written(), 1U);
-    EXPECT_EQ(file_.dropped_file(), 1U);
-    EXPECT_NE(file_.take_notice().find("max_file_bytes"), std::string::npos);
 }
 
 /// What of the rows is written into a file with that limit.
@@ -239,23 +202,6 @@ class FileSizeLimit {
   private:
     rlimit before_{};
 };
-
-TEST_F(RankFileTest, FinishesALineThatAFullDiskInterrupted) {
-    open(file_);
-    add(block_, "first");
-    add(block_, "second");
-    {
-        const FileSizeLimit full(9);
-        EXPECT_FALSE(file_.append(block_, now_ns_, false));
-        EXPECT_EQ(contents(), "first\nsec");
-        EXPECT_EQ(file_.written(), 1U);
-    }
-    add(block_, "third");
-    EXPECT_TRUE(file_.append(block_, now_ns_, true));
-    EXPECT_EQ(contents(), "first\nsecond\nthird\n");
-    EXPECT_EQ(file_.written(), 3U);
-    EXPECT_EQ(file_.dropped_io(), 0U);
-}
 
 TEST_F(RankFileTest, CountsRowsLostToAFullDiskAndStartsANewLineLater) {
     open(file_);

@@ -61,12 +61,6 @@ TEST_F(RecorderTest, WakesTheWriterWhenARingBecomesHalfFull) {
     EXPECT_EQ(wakeups_, 1);
 }
 
-TEST_F(RecorderTest, WakesTheWriterForEachSpanOfARingThatIsMoreThanHalfFull) {
-    ThreadRecorder& thread = *recorder_.attach();
-    record(thread, 128);
-    EXPECT_EQ(wakeups_, 65);
-}
-
 TEST_F(RecorderTest, WakesNobodyForARingThatIsEmptiedInTime) {
     ThreadRecorder& thread = *recorder_.attach();
     for (int round = 0; round < 10; ++round) {
@@ -74,39 +68,6 @@ TEST_F(RecorderTest, WakesNobodyForARingThatIsEmptiedInTime) {
         EXPECT_EQ(take_all(thread), 60U);
     }
     EXPECT_EQ(wakeups_, 0);
-}
-
-TEST_F(RecorderTest, GivesThreadsPastTheSixteenthSmallRings) {
-    constexpr std::size_t more_than_a_small_ring = Recorder::small_ring_capacity + 36;
-    for (std::size_t i = 0; i < Recorder::full_rings; ++i) record(*recorder_.attach(), more_than_a_small_ring);
-    EXPECT_EQ(totals().dropped_ring, 0U);
-    for (std::size_t further = 1; further <= 4; ++further) {
-        record(*recorder_.attach(), more_than_a_small_ring);
-        EXPECT_EQ(totals().dropped_ring, further * 36);
-    }
-}
-
-TEST_F(RecorderTest, GivesAFreeRecorderToTheNextThread) {
-    ThreadRecorder* const first = recorder_.attach();
-    ThreadRecorder* const second = recorder_.attach();
-    EXPECT_NE(first, second);
-    recorder_.leave(*first);
-    EXPECT_EQ(recorder_.attach(), first);
-    EXPECT_NE(recorder_.attach(), second);
-}
-
-TEST_F(RecorderTest, LeavesNoOpenSpanOfTheLastThreadToTheNext) {
-    ThreadRecorder& thread = *recorder_.attach();
-    const cep_span left_open = thread.begin(region_, context_, CEP_HOST, nullptr);
-    recorder_.leave(thread);
-    ASSERT_EQ(recorder_.attach(), &thread);
-    cep::SpanId innermost{};
-    EXPECT_FALSE(thread.innermost(nullptr, innermost));
-    record(thread, 1);
-    cep::Measurement taken;
-    ASSERT_TRUE(thread.take(taken));
-    EXPECT_EQ(taken.record.depth, 0);
-    EXPECT_TRUE(thread.has_open(cep::SpanId{left_open}));
 }
 
 class SmallestRings : public RecorderTest {
