@@ -40,22 +40,11 @@ def use_every_call(profiler):
     profiler.close()
 
 
-def test_a_disabled_profiler_writes_nothing(tmp_path):
-    profiler = profiler_in(tmp_path / "events", enable=False)
+@pytest.mark.parametrize("options", [{"enable": False}, {"rank": 3, "ranks": [0, 1]}, {"ranks": []}])
+def test_disabled_or_of_a_rank_that_is_not_listed_it_writes_nothing(tmp_path, options):
+    profiler = profiler_in(tmp_path / "events", **options)
     assert not profiler.should_record(0)
     use_every_call(profiler)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_rank_that_is_not_listed_writes_nothing(tmp_path):
-    profiler = profiler_in(tmp_path / "events", rank=3, ranks=[0, 1])
-    assert not profiler.should_record(0)
-    use_every_call(profiler)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_list_of_ranks_lists_none(tmp_path):
-    use_every_call(profiler_in(tmp_path / "events", ranks=[]))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -130,22 +119,15 @@ def test_metadata_replaces_no_key_of_the_row(tmp_path):
     assert row["rank"] == 0 and row["duration_ms"] >= 0
 
 
-def test_the_window_is_inclusive_and_the_stride_counts_from_its_start(tmp_path):
-    config = {"start_step": 2, "end_step": 5, "record_every_n_steps": 2}
-    assert recorded_steps(tmp_path, range(8), **config) == [2, 4]
-    assert recorded_steps(tmp_path / "to_4", range(8), **{**config, "end_step": 4}) == [2, 4]
-
-
-def test_every_tenth_step_is_the_default(tmp_path):
-    assert recorded_steps(tmp_path, range(21)) == [0, 10, 20]
-
-
-def test_a_stride_below_one_records_every_step(tmp_path):
-    assert recorded_steps(tmp_path, range(3), record_every_n_steps=0, flush_every_n_steps=0) == [0, 1, 2]
-
-
-def test_steps_may_repeat_and_go_back(tmp_path):
-    assert recorded_steps(tmp_path, [10, 10, 0, 20]) == [10, 10, 0, 20]
+@pytest.mark.parametrize(("config", "steps", "recorded"), [
+    ({"start_step": 2, "end_step": 5, "record_every_n_steps": 2}, range(8), [2, 4]),
+    ({"start_step": 2, "end_step": 4, "record_every_n_steps": 2}, range(8), [2, 4]),  # inclusive
+    ({}, range(21), [0, 10, 20]),  # the default
+    ({"record_every_n_steps": 0, "flush_every_n_steps": 0}, range(3), [0, 1, 2]),  # below one: every step
+    ({}, [10, 10, 0, 20], [10, 10, 0, 20]),  # steps may repeat and go back
+])  # fmt: skip
+def test_the_stride_counts_from_the_start_of_the_window(tmp_path, config, steps, recorded):
+    assert recorded_steps(tmp_path, steps, **config) == recorded
 
 
 def test_should_record_says_what_record_does(tmp_path):

@@ -49,30 +49,6 @@ def replace_trace(directory, rank=0):
     (directory / f"rank_{rank}_trace.json").write_text(json.dumps({"traceEvents": [kernel]}))
 
 
-def test_it_is_false_where_it_is_off(tmp_path):
-    assert not compat.build_profiler(ProfilingConfig(str(tmp_path), enable=False))
-    assert not compat.build_profiler(None)
-    assert not compat.build_profiler({"enable": False, "trace_dir": str(tmp_path)}, rank=0)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_it_is_false_on_a_rank_that_is_not_listed(tmp_path):
-    config = {"trace_dir": str(tmp_path), "ranks": [1]}
-    assert not compat.build_profiler(config, rank=0)
-    assert compat.build_profiler(config, rank=1)
-
-
-@pytest.mark.filterwarnings("ignore:cep")
-def test_the_trace_is_in_the_directory_of_the_configuration(tmp_path, no_command):
-    run(compat.build_profiler(ProfilingConfig(str(tmp_path / "traces")), rank=3))
-    assert (tmp_path / "traces" / "rank_3_trace.json").exists()
-
-
-def test_a_mapping_configures_it_too(tmp_path):
-    prof = compat.build_profiler({"trace_dir": str(tmp_path / "traces"), "end_step": 2}, rank=0)
-    assert prof.enabled and prof.directory == tmp_path / "traces"
-
-
 @pytest.mark.parametrize("build", (compat.build_profiler, cep.torch.build_profiler))
 def test_without_a_rank_the_launchers_counts(tmp_path, monkeypatch, build, no_command):
     monkeypatch.setenv("RANK", "5")
@@ -99,11 +75,6 @@ def test_an_event_profiler_takes_the_launchers_rank_too(tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "6")
     compat.CudaEventProfiler(True, tmp_path, profiler_config={"backend": "host"}).close()
     assert (tmp_path / "cuda_events_rank_6.jsonl").exists()
-
-
-def test_a_window_that_ends_before_it_begins_is_a_value_error(tmp_path):
-    with pytest.raises(ValueError, match="end_step"):
-        compat.build_profiler({"trace_dir": str(tmp_path), "start_step": 5, "end_step": 5})
 
 
 @pytest.mark.filterwarnings("ignore:cep")
