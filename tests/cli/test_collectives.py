@@ -112,3 +112,16 @@ def test_ranks_of_one_place_only_are_one_group(cep, job):
         job.path(rank).write_text("\n".join([json.dumps(run_row(rank, world_size=8)), *rows[1:]]) + "\n")
     model, = json.loads(cep("comm", "--json", "job").stdout)["models"]
     assert (model["groups"], model["ranks"], model["collectives"]) == (1, 8, 60)
+
+
+def test_rows_of_one_rank_do_not_wait_for_each_other(cep, job):
+    """Two of one number, in which no other rank took part."""
+    for rank in range(2):
+        rows = [run_row(rank, world_size=2)]
+        for step in range(60):
+            rows.append(span(rank, step, "forward", 0, 20.0, "compute"))
+            if rank == 0:
+                rows += [span(0, step, "all_reduce", at_ms, ms, "comm", group="dp", coll=step) | {"seq": seq}
+                         for seq, (at_ms, ms) in enumerate(((20, 1.0), (22, 9.0)))]
+        job.write(rank, rows)
+    assert waiting_ms(cep) == 0

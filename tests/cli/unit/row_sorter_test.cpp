@@ -47,12 +47,6 @@ std::vector<std::string> sorted(std::size_t rows, std::size_t memory_bytes, Orde
     return texts_of(sorter);
 }
 
-TEST(RowSorter, SortsInMemory) {
-    const std::vector<std::string> texts = sorted(1000, 1U << 20);
-    ASSERT_EQ(texts.size(), 1000U);
-    for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], std::to_string(i / 2));
-}
-
 TEST(RowSorter, SortsRowsThatAreNearlyInOrder) {
     const std::vector<std::string> expected = sorted(1000, 1U << 20);
     EXPECT_EQ(sorted(1000, 1U << 20, Order::nearly_sorted), expected);
@@ -68,29 +62,6 @@ TEST(RowSorter, ReadsWindowAfterWindowOfALongRun) {
     const std::vector<std::string> texts = sorted(200'000, 1U << 20, Order::nearly_sorted);
     ASSERT_EQ(texts.size(), 200'000U);
     for (std::size_t i = 0; i < texts.size(); ++i) ASSERT_EQ(texts[i], std::to_string(i / 2));
-}
-
-TEST(RowSorter, EqualRowsComeInTheOrderOfTheFiles) {
-    std::vector<std::vector<std::string>> results;
-    for (const std::size_t memory_bytes : {1000U, 1U << 20}) {
-        RowSorter sorter(memory_bytes, testing::TempDir());
-        for (const std::uint32_t file : {1U, 0U, 2U}) add_rows(sorter, file, 500, Order::shuffled);
-        results.push_back(texts_of(sorter));
-        EXPECT_EQ(results.back().size(), 1500U);
-    }
-    EXPECT_EQ(results[0], results[1]);
-}
-
-TEST(RowSorter, KeepsEmptyTexts) {
-    RowSorter sorter(1, testing::TempDir());
-    for (int i = 0; i < 3; ++i) {
-        RowBatch batch;
-        batch.add({}, "");
-        sorter.add(std::move(batch));
-    }
-    int rows = 0;
-    sorter.finish([&](const RowEntry&, std::string_view text) { rows += text.empty(); });
-    EXPECT_EQ(rows, 3);
 }
 
 }  // namespace

@@ -1,10 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_rules.hpp"
-
 #include <gtest/gtest.h>
+
+#include "kernels/event.hpp"
+#include "kernels/kernel_rules.hpp"
+#include "kernels/trace_reader.hpp"
+#include "kernels/trace_text.hpp"
+#include "text_source.hpp"
 
 namespace cep::kernels {
 namespace {
+
+using Words = std::vector<std::string>;
+
+TEST(KernelName, OwnNameIsBehindReturnTypeAndNamespaces) {
+    const FunctionName name = FunctionName::parse("void at::native::reduce_kernel<512, 1, float>(int, at::Tensor)");
+    EXPECT_EQ(name.own, "reduce_kernel");
+    EXPECT_EQ(name.arguments, "512, 1, float");
+    EXPECT_EQ(name.scopes, (std::vector<std::string_view>{"at", "native"}));
+}
+
+TEST(KernelName, LambdasAreNamedAfterTheirFunction) {
+    const char* const text =
+        "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() "
+        "const::{lambda(float)#1}";
+    EXPECT_EQ(FunctionName::parse(text).own, "direct_copy_kernel_cuda");
+}
+
+TEST(KernelName, AnonymousNamespacesAreNoParameters) {
+    EXPECT_EQ(FunctionName::parse("void at::(anonymous namespace)::norm<float>(int)").own, "norm");
+    EXPECT_EQ(FunctionName::parse("void (anonymous namespace)::norm<float>(int)").own, "norm");
+}
+
+TEST(KernelName, ReturnTypesMayBeTemplates) {
+    EXPECT_EQ(FunctionName::parse("std::enable_if<!(false), void>::type internal::gemvx::kernel<int>(int)").own,
+              "kernel");
+}
+
+TEST(KernelName, PlainNamesAreTheirOwn) {
+    EXPECT_EQ(FunctionName::parse("nvjet_sm90_tst_NNT").own, "nvjet_sm90_tst_NNT");
+}
+
+TEST(KernelName, ArgumentsAreSplitAtTheirOwnCommas) {
+    EXPECT_EQ(split_arguments("512, a<b, c>, f(d, e)::{lambda(int, int)#1}, (x::Y)1"),
+              (std::vector<std::string_view>{"512", "a<b, c>", "f(d, e)::{lambda(int, int)#1}", "(x::Y)1"}));
+    EXPECT_TRUE(split_arguments("").empty());
+}
+
+TEST(KernelName, WordsEndWhereCaseOrKindChanges) {
+    EXPECT_EQ(split_words("s16816gemm_AllReduce"), (Words{"s", "16816", "gemm", "all", "reduce"}));
+    EXPECT_EQ(split_words("nchwToNhwcKernel"), (Words{"nchw", "to", "nhwc", "kernel"}));
+    EXPECT_EQ(split_words("CUDAFunctor_add"), (Words{"cuda", "functor", "add"}));
+    EXPECT_EQ(split_words("__x"), (Words{"x"}));
+    EXPECT_TRUE(split_words("").empty());
+}
 
 using enum KernelClass;
 
@@ -224,6 +272,71 @@ TEST(KernelRules, NamesThatAreNoNamesDoNotHurt) {
     for (const char* name : {"", "<", ">", "<<<<<", "::", "a<b", "operator", "operator<", "(", "{lambda", "void ",
                              "::<>", "a::(anonymous namespace)", "x<y<z<", "\"", "->", "_Z", " [clone]"})
         EXPECT_NO_THROW(static_cast<void>(classify(Activity::kernel, name))) << name;
+}
+
+/// A text with the bytes behind it that the scanners may read.
+struct Padded {
+    std::string text;
+    std::size_t size;
+    explicit Padded(std::string content) : text(std::move(content)), size(text.size()) {
+        text.append(text_padding_bytes, '\0');
+    }
+    [[nodiscard]] const char* begin() const { return text.data(); }
+    [[nodiscard]] const char* end() const { return text.data() + size; }
+};
+
+std::ptrdiff_t nested_size(const Padded& text) {
+    const ValueEnd found = find_nested_end(text.begin(), text.end());
+    return found.why == ValueEnd::Why::whole ? found.at - text.begin() : -1;
+}
+
+TEST(TraceText, NestedValuesEndAtTheirOwnBracketWhereverBlocksBegin) {
+    for (std::size_t padding = 0; padding < 140; ++padding) {
+        const std::string object = R"({"a":")" + std::string(padding, 'x') + R"(\\\"}]","b":[{},{"c":"\\"}]})";
+        EXPECT_EQ(nested_size(Padded(object + ",{}")), static_cast<std::ptrdiff_t>(object.size())) << padding;
+        EXPECT_EQ(nested_size(Padded(object.substr(0, object.size() - 1))), -1) << padding;
+    }
+}
+
+Event event_of(const Padded& text) {
+    ondemand::parser parser;
+    return parse_event(parser, {text.begin(), text.size});
+}
+
+TEST(TraceEvent, WhatIsNotLookedAtIsNotValidated) {
+    const Padded text(R"({ "ph" : "X" , "cat":"kernel","name":"a\"b" ,"pid":7,"x":NaN,"y":"\q","ts":1.5,"dur":2,)"
+                      R"("args":{"z":Infinity,"device":3}})");
+    const Event event = event_of(text);
+    const auto* const gpu = std::get_if<GpuEvent>(&event);
+    ASSERT_NE(gpu, nullptr);
+    EXPECT_EQ(gpu->name, R"(a\"b)");
+    EXPECT_EQ(gpu->device, 3);
+    EXPECT_EQ(gpu->start_ns, 1500);
+    EXPECT_EQ(gpu->duration_ns, 2000);
+}
+
+TEST(TraceText, EscapesAreResolved) {
+    ondemand::parser parser;
+    EXPECT_EQ(resolve_escapes(parser, R"(a\"b\\c\/\n\u00b5\ud83d\ude00)"), "a\"b\\c/\n\u00b5\U0001f600");
+    for (const char* broken : {"\\ud83d x", "x \\u12", "end\\"})
+        EXPECT_EQ(resolve_escapes(parser, broken), broken) << "stays as it is written";
+}
+
+TEST(TraceEvent, TimesKeepTheirNanoseconds) {
+    EXPECT_EQ(parse_us_as_ns("4384145463006.696"), 4384145463006696);
+    EXPECT_EQ(parse_us_as_ns("4384145463006.6965"), 4384145463006697);
+    EXPECT_EQ(parse_us_as_ns("108.9995"), 109000);
+    EXPECT_EQ(parse_us_as_ns("12"), 12000);
+    EXPECT_EQ(parse_us_as_ns("0.5"), 500);
+    EXPECT_EQ(parse_us_as_ns("-1.25"), -1250);
+    EXPECT_EQ(parse_us_as_ns("1.5e3"), 1500000);
+    EXPECT_EQ(parse_us_as_ns("\"7.5\""), 7500);
+}
+
+TEST(TraceEvent, WhatIsNoTimeIsNone) {
+    for (const char* text : {"", "-", "NaN", "Infinity", "1e300", "99999999999999999999", "9999999999999999", "1.2.3",
+                             "1x", "null", "\"\"", "{}"})
+        EXPECT_FALSE(parse_us_as_ns(text)) << text;
 }
 
 }  // namespace

@@ -1,10 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/table.hpp"
-
 #include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "show/json_writer.hpp"
+#include "show/table.hpp"
 
 namespace cep::tool {
 namespace {
+
+TEST(JsonWriter, EscapesWhatJsonDoesNotAllowInStrings) {
+    JsonWriter json;
+    json.string("a\"b\\c\n\x01 µ");
+    EXPECT_EQ(json.finish(), "\"a\\\"b\\\\c\\u000a\\u0001 µ\"\n");
+}
+
+TEST(JsonWriter, ReplacesBytesThatAreNotUtf8) {
+    JsonWriter json;
+    json.string(
+        "a\xff"
+        "b\xc3");
+    EXPECT_EQ(json.finish(),
+              "\"a\xef\xbf\xbd"
+              "b\xef\xbf\xbd\"\n");
+}
+
+TEST(JsonWriter, WritesNumbersExactlyAndNotANumberAsNull) {
+    JsonWriter json;
+    json.begin_array().value(0.1).value(INT64_MIN).value(UINT64_MAX);
+    json.value(std::numeric_limits<double>::quiet_NaN()).end_array();
+    EXPECT_EQ(json.finish(), "[\n  0.1,\n  -9223372036854775808,\n  18446744073709551615,\n  null\n]\n");
+}
 
 Table example() {
     Table table({{.key = "name", .heading = "name", .align = Align::left},
@@ -34,26 +64,12 @@ TEST(Table, PeopleSeeTheLinesInTheirOwnOrder) {
     EXPECT_TRUE(table.csv().find("a|b") < table.csv().find("x,")) << "programs see them as they were added";
 }
 
-TEST(Table, ControlCharactersOfNamesReachNoTerminal) {
-    Table table(std::vector<Column>{{.key = "name", .heading = "name", .align = Align::left}});
-    const std::string name =
-        "a\x1b[31mb\xc2\x9b"
-        "c\xe2\x80\xae"
-        "d\xff";
-    table.add(std::vector<Cell>{{name, name}});
-    EXPECT_EQ(table.text(0, {}), "name\na?[31mb?c?d\xef\xbf\xbd\n");
-}
-
 TEST(Table, MarkdownEscapesBarsAndHtml) {
     Table table = example();
     table.add({{"<b>&", "<b>&"}, {}, {}, {{}, ""}});
     EXPECT_EQ(table.markdown(0),
               "| name | time | note |\n| :--- | ---: | ---: |\n| a\\|b | 1 µs | x |\n| x, \"y\" | 10 ms |  |\n"
               "| &lt;b&gt;&amp; | - |  |\n");
-}
-
-TEST(Table, CsvHasTheValuesAndQuotesCommasAndQuotes) {
-    EXPECT_EQ(example().csv(), "name,time_ms,ranks\r\na|b,0.001,1234\r\n\"x, \"\"y\"\"\",10,\r\n");
 }
 
 TEST(Table, CsvCellsAreNoFormulas) {
