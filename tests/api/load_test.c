@@ -153,24 +153,3 @@ TEST(a_close_while_other_threads_record_keeps_the_file_whole) {
     check_nothing_unaccounted(&stats);
     CHECK_EQ(count_spans_in_file(RANK_FILE), stats.written);
 }
-
-static void* begin_one_of_many(void* argument) {
-    cep_region* region = cep_region_get(argument, "forward", CEP_KIND_AUTO);
-    for (int i = 0; i < 3; ++i) cep_end(region, cep_begin(region, CEP_HOST), CEP_HOST);
-    return NULL;
-}
-
-TEST(threads_beyond_the_limit_are_recorded_or_counted) {
-    enum { threads = CHECK_SANITIZED ? 300 : 1500 };
-    cep_profiler* profiler = open_at_step(0);
-    for (int i = 0; i < threads; ++i) {
-        pthread_t thread;
-        CHECK_EQ(pthread_create(&thread, NULL, begin_one_of_many, profiler), 0);
-        CHECK_EQ(pthread_join(thread, NULL), 0);
-    }
-    close_now(profiler);
-    const cep_stats stats = stats_of(profiler);
-    CHECK_EQ(stats.recorded, 3 * threads);
-    check_nothing_unaccounted(&stats);
-    CHECK_EQ(count_spans_in_file(RANK_FILE), stats.written);
-}

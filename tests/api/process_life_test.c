@@ -34,22 +34,6 @@ static void request_stop(int number) {
     stop_requested = 1;
 }
 
-static void train_until_sigterm(void) {
-    signal(SIGTERM, request_stop);
-    cep_profiler* profiler = open_here();
-    for (int64_t step = 0; !stop_requested; ++step) {
-        record_step(profiler, step, "forward");
-        if (step == 20) kill(getpid(), SIGTERM);
-    }
-}
-
-TEST(sigterm_handled_by_the_trainer_loses_nothing) {
-    CHECK_CHILD_PASSES(train_until_sigterm);
-    const rows all = rows_read(RANK_FILE);
-    CHECK_EQ(rows_spans_named(&all, "forward"), 21);
-    for (size_t i = 0; i < 21; ++i) CHECK_EQ(row_int(rows_span(&all, "forward", i), "step"), i);
-}
-
 TEST(the_trainers_threads_get_the_signals_of_the_process) {
     signal(SIGUSR1, request_stop);
     cep_profiler* profiler = open_here();
@@ -61,21 +45,6 @@ TEST(the_trainers_threads_get_the_signals_of_the_process) {
         CHECK_EQ(handler_thread, getpid());
     }
     close_now(profiler);
-}
-
-static void leave_at_once_after_a_flush(void) {
-    cep_profiler* profiler = open_at_step(1);
-    record_spans(profiler, "forward", 30);
-    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
-    record_spans(profiler, "backward", 30);
-    _exit(0);
-}
-
-TEST(an_immediate_exit_loses_at_most_what_was_not_flushed) {
-    CHECK_CHILD_PASSES(leave_at_once_after_a_flush);
-    const rows all = rows_read(RANK_FILE);
-    CHECK_EQ(rows_spans_named(&all, "forward"), 30);
-    CHECK(rows_spans_named(&all, "backward") <= 30);
 }
 
 // State that the forked children below inherit.
@@ -281,24 +250,6 @@ TEST(opening_and_closing_many_times_leaks_no_file_and_no_thread) {
     CHECK(descriptor >= 0 && descriptor < 50);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(rows_spans_named(&all, "forward"), 300);
-}
-
-static void* record_and_go(void* argument) {
-    record_spans(argument, "forward", 20);
-    return NULL;
-}
-
-TEST(threads_may_exit_before_their_spans_are_written) {
-    enum { threads = 50 };
-    cep_profiler* profiler = open_at_step(0);
-    for (int i = 0; i < threads; ++i) {
-        pthread_t thread;
-        CHECK_EQ(pthread_create(&thread, NULL, record_and_go, profiler), 0);
-        CHECK_EQ(pthread_join(thread, NULL), 0);
-    }
-    const rows all = rows_after_close(profiler);
-    CHECK_EQ(rows_spans_named(&all, "forward"), threads * 20);
-    CHECK_EQ(stats_of(profiler).threads, threads);
 }
 
 static void* begin_and_go(void* argument) {

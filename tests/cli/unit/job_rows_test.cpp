@@ -49,34 +49,6 @@ class SmallJob {
     Job job_;
 };
 
-TEST(JobRows, TimesCountFromTheFirstStartInTheJob) {
-    SmallJob job(2);
-    job.add(0, 10, "forward", 1000 * ns_per_ms, 4);
-    job.add(1, 10, "forward", 990 * ns_per_ms, 5);
-    const JobRows rows = job.rows();
-    ASSERT_EQ(rows.reason(), "");
-    const StepRows step = StepReader(rows).read(0);
-    ASSERT_EQ(step.rows.size(), 2U);
-    EXPECT_DOUBLE_EQ(step.rows[0].start_ms, 10);
-    EXPECT_DOUBLE_EQ(step.rows[0].end_ms, 14);
-    EXPECT_DOUBLE_EQ(step.rows[1].start_ms, 0);
-    EXPECT_DOUBLE_EQ(step.rows[1].end_ms, 5);
-}
-
-TEST(JobRows, StepsAreThoseOfAllRanksInOrderEachOnce) {
-    SmallJob job(2);
-    for (const int step : {30, 10, 20}) job.add(0, step, "forward", step * ns_per_ms, 1);
-    for (const int step : {40, 20}) job.add(1, step, "forward", step * ns_per_ms, 1);
-    const JobRows rows = job.rows();
-    EXPECT_EQ(rows.steps(), (std::vector<std::int64_t>{10, 20, 30, 40}));
-    EXPECT_EQ(rows.count(), 5U);
-    StepReader reader(rows);
-    EXPECT_EQ(reader.read(0).ranks.size(), 1U) << "rank 1 has no step 10";
-    EXPECT_EQ(reader.read(1).ranks.size(), 2U);
-    EXPECT_EQ(reader.read(2).ranks.front().rank, 0U);
-    EXPECT_EQ(reader.read(3).ranks.front().rank, 1U);
-}
-
 TEST(JobRows, ASpanOfTheWholeStepIsNoRowButSaysWhenTheStepWas) {
     SmallJob job(2);
     for (int rank = 0; rank < 2; ++rank) {
@@ -93,16 +65,6 @@ TEST(JobRows, ASpanOfTheWholeStepIsNoRowButSaysWhenTheStepWas) {
     EXPECT_EQ(step.ranks[1].last - step.ranks[1].first, 1U);
 }
 
-TEST(JobRows, OneNameWithTwoKindsIsTwoPhases) {
-    SmallJob job(2);
-    job.add(0, 0, "exchange", 0, 1, R"(,"kind":"comm")");
-    job.add(1, 0, "exchange", 0, 1, R"(,"kind":"data")");
-    const JobRows rows = job.rows();
-    ASSERT_EQ(rows.names().size(), 2U);
-    EXPECT_TRUE(rows.names()[0].is_comm());
-    EXPECT_FALSE(rows.names()[1].is_comm());
-}
-
 TEST(JobRows, RowsWithoutNumbersAreCountedInTheOrderOfTheirStarts) {
     SmallJob job(2);
     for (const int start : {50, 10, 30}) job.add(0, 0, "forward", start * ns_per_ms, 5);
@@ -114,17 +76,6 @@ TEST(JobRows, RowsWithoutNumbersAreCountedInTheOrderOfTheirStarts) {
         EXPECT_EQ(step.rows[i].seq, i);
         EXPECT_DOUBLE_EQ(step.rows[i].start_ms, 10 + 20 * i);
     }
-}
-
-TEST(JobRows, NumbersThatRowsHaveAreKept) {
-    SmallJob job(2);
-    job.add(0, 0, "forward", 50 * ns_per_ms, 5, R"(,"seq":2)");
-    job.add(0, 0, "forward", 10 * ns_per_ms, 5, R"(,"seq":4)");
-    job.add(1, 0, "forward", 0, 1);
-    const JobRows rows = job.rows();
-    const StepRows step = StepReader(rows).read(0);
-    EXPECT_EQ(step.rows[0].seq, 2U);
-    EXPECT_EQ(step.rows[1].seq, 4U);
 }
 
 TEST(JobRows, WorkOfTheHostAndCommunicationHaveStreamsOfTheirOwnWhereRowsNameNone) {
@@ -223,16 +174,6 @@ TEST(JobRows, OneSpanInAHundredMayHaveNoStart) {
     }
 }
 
-TEST(StepReader, SkipsStepsThatAreNotAskedFor) {
-    SmallJob job(2);
-    for (int step = 0; step < 5; ++step)
-        for (int rank = 0; rank < 2; ++rank) job.add(rank, step, "forward", (100 * step + rank) * ns_per_ms, 1);
-    const JobRows rows = job.rows();
-    StepReader reader(rows);
-    EXPECT_DOUBLE_EQ(reader.read(1).rows[1].start_ms, 101);
-    EXPECT_DOUBLE_EQ(reader.read(4).rows[0].start_ms, 400);
-}
-
 TEST(StepReader, FindsStepsHoweverFarTheyAre) {
     constexpr std::uint32_t steps = 5000;
     SmallJob job(2);
@@ -249,16 +190,6 @@ TEST(StepReader, FindsStepsHoweverFarTheyAre) {
                 for (const TimedRow& row : found.rows) EXPECT_DOUBLE_EQ(row.start_ms, step);
             }
         }
-}
-
-TEST(StepReader, AStepThatCameAgainHasTheRowsOfBothTimes) {
-    SmallJob job(2);
-    for (const int step : {0, 1, 0}) job.add(0, step, "forward", step * ns_per_ms, 1);
-    job.add(1, 0, "forward", 0, 1);
-    const JobRows rows = job.rows();
-    StepReader reader(rows);
-    EXPECT_EQ(reader.read(0).rows.size(), 3U);
-    EXPECT_EQ(reader.read(1).rows.size(), 1U);
 }
 
 }  // namespace

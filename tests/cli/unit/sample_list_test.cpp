@@ -66,17 +66,6 @@ TEST(SampleList, HoldsItsSamplesInOrder) {
     for (const std::size_t size : sizes) expect_samples(list_of(size), first_samples(size), std::to_string(size));
 }
 
-TEST(SampleList, AllChunksButTheLastAreFull) {
-    for (const std::size_t size : sizes) {
-        const SampleList list = list_of(size);
-        EXPECT_EQ(list.chunks(), (size + chunk - 1) / chunk);
-        for (std::size_t i = 0; i + 1 < list.chunks(); ++i) EXPECT_EQ(list.chunk(i).size(), chunk);
-        if (size > 0) {
-            EXPECT_EQ(list.chunk(list.chunks() - 1).size(), (size - 1) % chunk + 1);
-        }
-    }
-}
-
 TEST(SampleList, LeavesWhatFilledAChunkWhereItIs) {
     SampleList list = list_of(3 * chunk);
     std::vector<const Sample*> places;
@@ -112,17 +101,6 @@ TEST(SampleList, ErasesWhatIsGoneAndKeepsTheOrderOfTheRest) {
             expected.push_back(sample_of(size));
             expect_samples(list, expected, "and one more");
         }
-}
-
-TEST(SampleList, AsksOnceForEachSampleWhetherItIsGone) {
-    SampleList list = list_of(2 * chunk);
-    std::vector<std::size_t> asked;
-    list.erase_if([&asked](const Sample& sample) {
-        asked.push_back(static_cast<std::size_t>(sample.duration_ms));
-        return asked.size() % 3 == 0;
-    });
-    ASSERT_EQ(asked.size(), 2 * chunk);
-    for (std::size_t i = 0; i < asked.size(); ++i) EXPECT_EQ(asked[i], i);
 }
 
 TEST(SampleList, AMovedOneLeavesNothingAndACopyIsItsOwn) {

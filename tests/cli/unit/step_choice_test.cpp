@@ -29,17 +29,6 @@ TEST(StepChoice, EachHalvingLeavesHalfOfTheStepsThatWereLeft) {
     EXPECT_TRUE(StepChoice().keeps_all());
 }
 
-TEST(StepChoice, NoPeriodIsKeptAlwaysOrNever) {
-    constexpr int steps = 100'000;
-    for (const int period : {2, 3, 4, 5, 7, 8, 10, 16, 100, 128, 1000})
-        for (const int phase : {0, 1}) {
-            int kept = 0;
-            for (int step = phase; step < steps; step += period) kept += StepChoice(3).keeps(step);
-            const double expected = steps / 8.0 / period;
-            EXPECT_NEAR(kept, expected, 5 * std::sqrt(expected)) << period;
-        }
-}
-
 TEST(StepChoice, OfAllHalvingsNoStepIsLeft) {
     for (const std::int64_t step : {std::int64_t{0}, std::int64_t{1}, INT64_MIN, INT64_MAX}) {
         EXPECT_FALSE(StepChoice(StepChoice::none).keeps(step));
@@ -68,20 +57,6 @@ TEST(SampleBudget, KeepsMoreRatherThanAFewStepsUpToFourTimesAsMany) {
     EXPECT_EQ(choice_for(39'999, 100, 400), StepChoice(0)) << "half of the steps are few";
     EXPECT_EQ(choice_for(10'000, 100, 400), StepChoice(0));
     EXPECT_EQ(choice_for(6'000, 100, 400), StepChoice(1));
-}
-
-TEST(SampleBudget, ItsChoiceIsThatOfTheSumsWhateverCameFirst) {
-    StepTally few;
-    StepTally many;
-    for (int step = 0; step < 5000; ++step) (step < 100 ? few : many).add(StepChoice::level_of(step));
-    SampleBudget one(800);
-    SampleBudget other(800);
-    for (int i = 0; i < 7; ++i) one.spend(few, few);
-    one.spend(many, many);
-    other.spend(many, many);
-    for (int i = 0; i < 7; ++i) other.spend(few, few);
-    EXPECT_EQ(one.choice(), other.choice());
-    EXPECT_FALSE(one.choice().keeps_all());
 }
 
 }  // namespace
