@@ -22,24 +22,12 @@ std::vector<double> series(std::size_t count, std::size_t at, double factor, std
     return values;
 }
 
-TEST(ChangePoints, StepsThatAreLongNowAndThenAreNoChange) {
-    std::vector<double> values = series(100, 100, 1, 5);
-    for (const std::size_t step : {92U, 94U, 95U, 97U, 99U}) values[step] *= 1.6;
-    EXPECT_TRUE(find_change_points(values).empty());
-}
-
 TEST(ChangePoints, SmallChangesAreLeftOut) {
     EXPECT_TRUE(find_change_points(series(2000, 1000, 1.015, 2)).empty());
     EXPECT_EQ(find_change_points(series(2000, 1000, 1.03, 2)).size(), 1U);
     ChangeRules rules;
     rules.least_change = 0.01;
     EXPECT_EQ(find_change_points(series(2000, 1000, 1.015, 2), rules).size(), 1U);
-}
-
-TEST(ChangePoints, AFewSlowStepsAreNoChange) {
-    std::vector<double> values = series(100, 100, 1, 3);
-    for (std::size_t i = 50; i < 54; ++i) values[i] *= 3;
-    EXPECT_TRUE(find_change_points(values).empty());
 }
 
 /// Series of 400 in which a change is said, of 100.
@@ -79,11 +67,6 @@ TEST(ChangePoints, WhatComesAgainAndAgainIsNoChange) {
     EXPECT_EQ(alarms([](std::size_t i, std::mt19937_64&) {
                   return 1 + 0.05 * std::sin(static_cast<double>(i) * 2 * 3.14159265358979 / 90);
               }),
-              0U);
-}
-
-TEST(ChangePoints, AStartUpIsNoChange) {
-    EXPECT_EQ(alarms([](std::size_t i, std::mt19937_64&) { return 1 + 2 * std::exp(-static_cast<double>(i) / 6); }),
               0U);
 }
 

@@ -28,20 +28,6 @@ TEST(Deviation, OfRanksWithoutNoiseIsByHand) {
     EXPECT_FALSE(deviation.contains_waiting());
 }
 
-TEST(Deviation, IsCentredOnAUsualRankAndNotOnTheFastest) {
-    // Independent noise: the lower quartile of each step lies 0.67 standard deviations below what a rank takes.
-    Normal normal(1);
-    const auto time_of = [&normal](std::size_t, std::size_t) { return 10 + 0.5 * normal(); };
-    const PeerGroup group = peers_of(16);
-    const Deviation deviation = deviation_of(phase_of("forward", 16, 400, time_of), group);
-    std::vector<double> medians;
-    for (std::size_t rank = 0; rank < 16; ++rank) {
-        const auto excess = deviation.excess_ms(rank);
-        medians.push_back(sorted_quantile({excess.begin(), excess.end()}, 0.5));
-    }
-    EXPECT_NEAR(sorted_quantile(medians, 0.25), 0, 1e-9);
-}
-
 TEST(Deviation, NoiseAndInflationAgreeWithTheirDefinitions) {
     Normal normal(2);
     std::vector<double> level(12, 0);

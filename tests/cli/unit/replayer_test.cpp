@@ -21,7 +21,6 @@ class SmallGraph {
     static Wait step_before(std::uint32_t rank) { return {rank}; }
     [[nodiscard]] Wait end_of(std::uint32_t node, float delay_ms = 0) const { return {ranks_ + node, 0, delay_ms}; }
     [[nodiscard]] Wait part_of(std::uint32_t node, float share) const { return {ranks_ + node, share - 1}; }
-    [[nodiscard]] Wait behind(std::uint32_t node, float ms) const { return {ranks_ + node, ms}; }
 
     std::uint32_t add(float own_ms, const std::vector<Wait>& waits, std::uint32_t rank = 0) {
         for (const Wait& wait : waits) graph_.edges.push_back({wait.from, wait.behind, wait.delay_ms, 0});
@@ -68,21 +67,6 @@ TEST(Replayer, RanksWaitForTheLastOneInACollective) {
     EXPECT_DOUBLE_EQ(replayer.mean_step_ms(with(2, 0)), 13) << "without the transfer";
 }
 
-TEST(Replayer, RanksLeaveACollectiveAtTheirOwnTimes) {
-    SmallGraph graph(2);
-    const auto first = graph.add(10, {SmallGraph::step_before(0)});
-    const auto second = graph.add(12, {SmallGraph::step_before(1)});
-    const auto collective = graph.add(3, {graph.end_of(first), graph.end_of(second)});
-    graph.end(0, graph.add(1, {graph.end_of(collective)}));
-    graph.end(1, graph.add(1, {graph.behind(collective, 2)}));
-    const std::vector<StepGraph> graphs(5, graph.graph());
-    const Replayer replayer(graphs, one_key, 2, 1);
-    EXPECT_DOUBLE_EQ(replayer.steps_ms(std::span(&as_it_was, 1)).front().back(), 18)
-        << "the last one leaves 2 ms later";
-    EXPECT_DOUBLE_EQ(replayer.steps_ms(std::vector{with(1, 6)}).front().back(), 14)
-        << "it may be 4 ms faster before the other is the last";
-}
-
 TEST(Replayer, ManyScenariosAtOnceGiveWhatEachGivesAlone) {
     const std::vector<StepGraph> graphs(3, two_ranks_that_meet());
     std::vector<Scenario> scenarios;
@@ -94,14 +78,6 @@ TEST(Replayer, ManyScenariosAtOnceGiveWhatEachGivesAlone) {
     }
     EXPECT_EQ(replayer.mean_steps_ms(scenarios), alone_ms);
     EXPECT_DOUBLE_EQ(alone_ms.back(), 24);
-}
-
-TEST(Replayer, AStepCountsForTheStepsThatItStandsFor) {
-    std::vector<StepGraph> graphs(2, two_ranks_that_meet());
-    graphs[0].weight = 1.5;
-    graphs[1].weight = 0.5;
-    graphs[1].own_ms[2] = 7;
-    EXPECT_DOUBLE_EQ(Replayer(graphs, one_key, 2, 1).mean_step_ms(as_it_was), (1.5 * 16 + 0.5 * 20) / 2);
 }
 
 TEST(Replayer, WhatALongStepLosesDoesNotFallIntoAnOtherOne) {
@@ -123,18 +99,6 @@ TEST(Replayer, CommunicationBesideWorkCostsWhatGoesBeyondIt) {
         const std::vector<StepGraph> graphs(4, graph.graph());
         EXPECT_DOUBLE_EQ(Replayer(graphs, one_key, 1, 1).mean_step_ms(as_it_was), step_ms);
     }
-}
-
-TEST(Replayer, WhatARankLosesAndMakesGoodIsNoLoss) {
-    // Nobody waits for anybody within a step; in turn, one rank takes 10 ms and the other 20 ms.
-    std::vector<StepGraph> graphs;
-    for (int step = 0; step < 6; ++step) {
-        SmallGraph graph(2);
-        graph.end(0, graph.add(step % 2 == 0 ? 10 : 20, {SmallGraph::step_before(0)}));
-        graph.end(1, graph.add(step % 2 == 0 ? 20 : 10, {SmallGraph::step_before(1)}));
-        graphs.push_back(graph.graph());
-    }
-    EXPECT_DOUBLE_EQ(Replayer(graphs, one_key, 2, 1).mean_step_ms(as_it_was), 15);
 }
 
 TEST(Replayer, OfDelaysAsMuchRemainsAsTheLimitAllows) {

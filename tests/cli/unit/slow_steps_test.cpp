@@ -53,22 +53,6 @@ double binomial_by_terms(std::size_t k, std::size_t n, double p) {
     return sum;
 }
 
-TEST(SlowSteps, AnExcessBelowTheFloorIsNone) {
-    const SlowRank job([](std::size_t) { return 0.5; });
-    EXPECT_TRUE(job.find(scale_of(1)));
-    SearchScale scale = scale_of(1);
-    scale.floor_ms = 0.6;
-    EXPECT_FALSE(job.find(scale));
-}
-
-TEST(SlowSteps, SingleOnesBelowTheFloorAreNone) {
-    const SlowRank job([](std::size_t step) { return step % 5 == 2 ? 0.45 : 0; });
-    SearchScale scale{.floor_ms = 0.4, .tests = 1, .threshold_ms = 0.35};
-    EXPECT_TRUE(job.find(scale));
-    scale.floor_ms = 0.6;
-    EXPECT_FALSE(job.find(scale));
-}
-
 TEST(SlowSteps, SingleOnesAreWeighedAgainstThoseOfOtherRanksAndTheNumberOfTests) {
     // Five steps that no other of nine ranks has: (1 / 9)⁵ = 1.7e-5.
     const std::set<std::size_t> places = {10, 50, 95, 130, 170};
