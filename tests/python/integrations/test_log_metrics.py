@@ -28,26 +28,8 @@ class Recording:
         self.calls = []
 
 
-class TensorBoard(Recording):
-    def add_scalar(self, tag, scalar_value, global_step=None):
-        self.calls.append((tag, scalar_value, global_step))
-
-
 class Mlflow(Recording):
     def log_metrics(self, metrics, step=None):
-        self.calls.append((metrics, step))
-
-
-class Wandb(Recording):
-    def __init__(self):
-        super().__init__()
-        self.defined = []
-
-    def define_metric(self, name, step_metric=None):
-        self.defined.append((name, step_metric))
-
-    def log(self, metrics, step=None, commit=None):
-        assert commit is False, "ends the row that the trainer fills"
         self.calls.append((metrics, step))
 
 
@@ -183,24 +165,10 @@ def test_a_logger_that_raises_is_counted_and_asked_again(profiler):
     assert calls == [1, 2]
 
 
-def test_tensorboard(profiler):
-    writer = TensorBoard()
-    logged(profiler, writer, 7)
-    assert ("cep/forward/mean_ms", 1.0, 7) in writer.calls and ("cep/lost", 0.0, 7) in writer.calls
-
-
 def test_mlflow_and_loggers_of_lightning(profiler):
     logger = Mlflow()
     logged(profiler, logger, 7)
     assert logger.calls == [({"cep/forward/mean_ms": 1.0, "cep/forward/max_ms": 1.0, "cep/lost": 0.0}, 7)]
-
-
-def test_weights_and_biases_get_a_step_of_their_own(profiler):
-    run = Wandb()
-    logged(profiler, run, 7)
-    assert run.defined == [("cep/step", None), ("cep/*", "cep/step")]
-    ((metrics, step),) = run.calls
-    assert step is None and metrics["cep/step"] == 7 and metrics["cep/forward/mean_ms"] == 1.0
 
 
 def test_an_accelerators_trackers(profiler):
