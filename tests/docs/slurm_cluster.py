@@ -11,7 +11,8 @@ from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "munged", "unshare", "setpriv")
 TIMEOUT_S = 60
-# Two devices a node that are no devices: Slurm hands them out, and PyTorch finds no GPU behind them.
+# Two devices a node that are no devices: Slurm hands them out, and PyTorch finds no GPU behind them. `sbatch --wait` asks every
+# MinJobAge / 2 seconds then; with the usual 300 it asks after 2, 8, 18, 32 and 50 s.
 CONFIGURATION = """\
 ClusterName=guide
 SlurmctldHost={host}(127.0.0.1)
@@ -32,6 +33,7 @@ SelectTypeParameters=CR_Core
 GresTypes=gpu
 ReturnToService=2
 KillWait=2
+MinJobAge=4
 SchedulerParameters=batch_sched_delay=0,sched_interval=2
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
