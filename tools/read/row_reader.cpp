@@ -52,55 +52,36 @@ std::uint64_t eight_digits(std::uint64_t word) {
     return at;
 }
 
-/// A number that JSON allows and a double or an int64 holds.
-struct Number {
-    const char* end = nullptr;  // nullptr: it is another number, or none
-    std::int64_t integer = 0;
-    double decimal = 0;
-    bool is_integer = true;
+// The same for the six digits of a microsecond's fraction, if there are as many.
+[[gnu::always_inline]] inline const char* read_six_digits(const char* at, std::uint64_t& number) {
+    if constexpr (std::endian::native != std::endian::little) return at;
+    const std::uint64_t word = load(at) << 16 | 0x3030U;
+    if (!are_digits(word)) return at;
+    number = number * 1'000'000 + eight_digits(word);
+    return at + 6;
+}
 
-    [[gnu::always_inline]] Number(const char* const begin, bool has_many_digits) {
-        std::uint64_t digits = 0;
-        const bool negative = *begin == '-';
-        const char* const whole = begin + negative;
-        const char* at = read_digits(whole, has_many_digits, digits);
-        const auto whole_digits = static_cast<std::size_t>(at - whole);
-        if (whole_digits == 0 || (whole_digits > 1 && *whole == '0')) return;
-        if (*at != '.' && *at != 'e' && *at != 'E') {
-            if (whole_digits > max_digits || digits > INT64_MAX) return;
-            integer = negative ? -static_cast<std::int64_t>(digits) : static_cast<std::int64_t>(digits);
-            decimal = static_cast<double>(integer);
-            end = at;
-            return;
-        }
-        is_integer = false;
-        const char* const point = at;
-        if (*at == '.') at = read_digits(at + 1, has_many_digits, digits);
-        const auto decimals = static_cast<std::size_t>(at - point) - (at > point);
-        if (*point == '.' && decimals == 0) return;
-        if (*at == 'e' || *at == 'E' || whole_digits + decimals > max_digits || digits > max_exact) {
-            std::tie(end, decimal) = read_large(begin);
-            return;
-        }
-        // Dividend and divisor are exact, so the quotient is rounded once, correctly (Clinger, PLDI 1990).
-        decimal = static_cast<double>(static_cast<std::int64_t>(digits)) / powers_of_ten[decimals];
-        if (negative) decimal = -decimal;
-        end = at;
-    }
-
-  private:
-    // It ends where the literal text goes on; a longer one than the padding does not.
-    [[gnu::noinline]] static std::pair<const char*, double> read_large(const char* begin) {
-        double number = 0;
-        const auto [end, error] = std::from_chars(begin, begin + RowParser::padding_bytes, number);
-        return {error == std::errc() ? end : nullptr, number};
-    }
-};
+// A number that the parser would read as a decimal, and where it ends: where the literal text goes on. nullptr if it is
+// none that a double holds. A longer one than the padding is none.
+[[gnu::noinline]] std::pair<const char*, double> read_large(const char* begin) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(begin, begin + RowParser::padding_bytes, number);
+    return {error == std::errc() ? end : nullptr, number};
+}
 
 constexpr const char* number_characters = "0123456789+-.eE";
 
 bool begins_number(char c) {
     return c == '-' || (c >= '0' && c <= '9');
+}
+
+double* number_of(double& value) {
+    return &value;
+}
+
+template <typename Number>
+Number* number_of(std::optional<Number>& value) {
+    return value ? &*value : nullptr;
 }
 
 bool may_have_template(const Row& row) {
@@ -203,21 +184,10 @@ void RowTemplate::add_piece(std::size_t begin, std::size_t end, std::string_view
     Piece piece;
     for_each_member(row_keys, [&](const auto& known) {
         if (known.key != key || !known.is_in(row_.type)) return;
-        auto& value = row_.*known.member;
-        using Value = std::remove_cvref_t<decltype(value)>;
-        if constexpr (std::is_same_v<Value, std::optional<std::int64_t>>) {
-            if (!value) return;
-            piece.integer = &*value;
-            piece.least_integer = known.least;
-            piece.most_integer = known.most;
-        } else {
-            piece.least = known.least;
-            piece.most = known.most;
-            if constexpr (std::is_same_v<Value, double>)
-                piece.decimal = &value;
-            else if (value)
-                piece.decimal = &*value;
-        }
+        if constexpr (std::is_same_v<decltype(known.least), std::int64_t>)
+            piece.integer = {number_of(row_.*known.member), known.least, known.most};
+        else
+            piece.decimal = {number_of(row_.*known.member), known.least, known.most};
     });
     all_.add(piece, begin, end);
 }
@@ -232,18 +202,33 @@ void RowTemplate::add_piece(std::size_t begin, std::size_t end, std::string_view
 }
 
 // Where it ends; nullptr if there is no number that the parser would take and store alike.
-[[gnu::always_inline]] inline const char* RowTemplate::read_number(const Piece& piece, const char* at) {
-    const Number number(at, piece.has_many_digits);
-    if (number.end == nullptr) return nullptr;
-    if (piece.integer != nullptr) {
-        const std::int64_t value = number.integer;
-        if (!number.is_integer || value < piece.least_integer || value > piece.most_integer) return nullptr;
-        *piece.integer = value;
-    } else if (piece.decimal != nullptr) {
-        if (number.decimal < piece.least || number.decimal > piece.most) return nullptr;
-        *piece.decimal = number.decimal;
+[[gnu::always_inline]] inline const char* RowTemplate::read_number(const Piece& piece, const char* const begin) {
+    std::uint64_t digits = 0;
+    const bool negative = *begin == '-';
+    const char* const whole = begin + negative;
+    const char* at = read_digits(whole, piece.has_many_digits, digits);
+    const auto whole_digits = static_cast<std::size_t>(at - whole);
+    if (whole_digits == 0 || (whole_digits > 1 && *whole == '0')) return nullptr;
+    if (*at != '.' && *at != 'e' && *at != 'E') {
+        if (whole_digits > max_digits || digits > INT64_MAX) return nullptr;
+        const auto integer = negative ? -static_cast<std::int64_t>(digits) : static_cast<std::int64_t>(digits);
+        const bool fits = piece.decimal.number == nullptr ? piece.integer.take(integer)
+                                                          : piece.decimal.take(static_cast<double>(integer));
+        return fits ? at : nullptr;
     }
-    return number.end;
+    const char* const point = at;
+    if (*at == '.') at = read_digits(read_six_digits(at + 1, digits), piece.has_many_digits, digits);
+    const auto decimals = static_cast<std::size_t>(at - point) - (at > point);
+    if (*point == '.' && decimals == 0) return nullptr;
+    double decimal = 0;
+    if (*at == 'e' || *at == 'E' || whole_digits + decimals > max_digits || digits > max_exact) {
+        std::tie(at, decimal) = read_large(begin);
+    } else {
+        // Dividend and divisor are exact, so the quotient is rounded once, correctly (Clinger, PLDI 1990).
+        decimal = static_cast<double>(static_cast<std::int64_t>(digits)) / powers_of_ten[decimals];
+        if (negative) decimal = -decimal;
+    }
+    return piece.integer.number == nullptr && piece.decimal.take(decimal) ? at : nullptr;
 }
 
 const Row* RowTemplate::read(const Pattern& pattern, const char* at) {

@@ -37,19 +37,30 @@ class RowTemplate {
     std::array<RowTemplate*, 4> next{};  // of rows that came behind one of this template
 
   private:
-    /// Literal text, and the number behind it. At most one of the pointers is set; none for a number that is skipped,
-    /// and for the end of the row.
+    /// A number of row_, and its limits.
+    template <typename Number>
+    struct Target {
+        Number* number = nullptr;  // nullptr: none
+        Number least{};
+        Number most{};
+
+        [[nodiscard]] bool take(Number value) const {
+            if (number == nullptr) return true;
+            if (value < least || value > most) return false;
+            *number = value;
+            return true;
+        }
+    };
+
+    /// Literal text, and the number behind it. At most one of the targets has a number; none for a number that is
+    /// skipped, and for the end of the row.
     struct Piece {
         std::uint32_t begin = 0;  // in the text of its pattern
         std::uint32_t size = 0;
         bool has_many_digits = false;  // likely, as the row had that it is made of
         std::uint64_t last_mask = 0;   // selects what its last word has of the text
-        std::int64_t* integer = nullptr;
-        double* decimal = nullptr;
-        std::int64_t least_integer = 0;
-        std::int64_t most_integer = 0;
-        double least = 0;
-        double most = 0;
+        Target<std::int64_t> integer{};
+        Target<double> decimal{};
     };
 
     /// The text of a row, with room for a word more, and its pieces.
