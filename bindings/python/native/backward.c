@@ -108,33 +108,12 @@ static bool hook_leaf(backward_object* self, PyObject* tensor) {
     return hooked && PyErr_Occurred() == NULL;
 }
 
-/// What register_hook() does for a plain tensor without hooks, at a fraction of its time.
-static bool hook_plain(backward_object* self, PyObject* tensor, PyObject* grad_fn) {
-    PyObject* made = PyObject_CallObject(hooks.ordered_dict, NULL);
-    const bool hooked = made != NULL && PyObject_SetItem(made, (PyObject*)self, (PyObject*)self) == 0 &&
-                        PyObject_SetAttrString(tensor, "_backward_hooks", made) == 0 &&
-                        is_done(PyObject_CallMethod(grad_fn, "_register_hook_dict", "O", tensor));
-    Py_XDECREF(made);
-    return hooked;
-}
-
-static bool hook_inner(backward_object* self, PyObject* tensor) {
-    const bool is_plain = (PyObject*)Py_TYPE(tensor) == hooks.tensor;
-    PyObject* before = is_plain ? PyObject_GetAttrString(tensor, "_backward_hooks") : NULL;
-    PyObject* grad_fn = before == Py_None ? PyObject_GetAttrString(tensor, "grad_fn") : NULL;
-    const bool hooked = grad_fn != NULL ? hook_plain(self, tensor, grad_fn)
-                                        : is_done(PyObject_CallMethod(tensor, "register_hook", "O", self));
-    Py_XDECREF(before);
-    Py_XDECREF(grad_fn);
-    return hooked;
-}
-
 static bool watch_tensor(backward_object* self, PyObject* tensor) {
     const int has_gradient = truth_of(tensor, "requires_grad");
     if (has_gradient <= 0) return has_gradient == 0;
     const int is_leaf = truth_of(tensor, "is_leaf");
     if (is_leaf != 0) return is_leaf > 0 && hook_leaf(self, tensor);
-    return hook_inner(self, tensor);
+    return is_done(PyObject_CallMethod(tensor, "register_hook", "O", self));
 }
 
 bool watch_output(PyObject* object, PyObject* output) {

@@ -34,8 +34,8 @@ static PyObject* connect(PyObject* module, PyObject* args) {
 static PyObject* connect_torch(PyObject* module, PyObject* args) {
     torch_objects given;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOOOO", &given.note_failure, &given.not_finished, &given.unmeasured,
-                          &given.keep_tensors, &given.tensor, &given.tensors_in, &given.ordered_dict))
+    if (!PyArg_ParseTuple(args, "OOOOOO", &given.note_failure, &given.not_finished, &given.unmeasured,
+                          &given.keep_tensors, &given.tensor, &given.tensors_in))
         return NULL;
     PyObject** objects = (PyObject**)&given;
     for (size_t i = 0; i < sizeof given / sizeof(void*); ++i) Py_INCREF(objects[i]);  // for the life of the process

@@ -56,7 +56,6 @@ typedef struct {
     PyObject* keep_tensors;  ///< keeps the tensors of a Work while a stream waits for it
     PyObject* tensor;        ///< torch.Tensor
     PyObject* tensors_in;    ///< lists the tensors of a model's output
-    PyObject* ordered_dict;  ///< collections.OrderedDict
 } torch_objects;
 
 extern library_calls library;

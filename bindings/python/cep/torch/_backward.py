@@ -4,7 +4,7 @@ graph tells."""
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from itertools import islice
 from typing import Any, Callable, Iterator, Optional
 
@@ -67,7 +67,7 @@ def matmul_dtype(output: object) -> Optional[str]:
     return found.most_common(1)[0][0] if found else None
 
 
-connect_torch(note_failure, NotFinished, Unmeasured, waits.keep, torch.Tensor, _listed, OrderedDict)
+connect_torch(note_failure, NotFinished, Unmeasured, waits.keep, torch.Tensor, _listed)
 
 
 class Backward(BackwardCalls):
