@@ -135,6 +135,15 @@ def test_a_slow_rank_costs_what_the_others_wait_where_nothing_shows_how_little_t
     assert "would take about" in verdict["headline"]
 
 
+def test_a_slow_rank_is_named_though_start_up_comes_behind_usual_steps(cep):
+    """In the third step, which sets up communication, rank 1 seems to wait longer than rank 0 does in all of the others."""
+    summary = cep.summary(TRAININGS / "cuda_graph_late_start.jsonl.zst")
+    (group,) = summary["verdict"]["groups"]
+    assert (group["slow_ranks"], group["typical"]["phase"], group["typical"]["pattern"]) == ([1], "uncovered", "persistent")
+    assert 100 * (1 - 1 / summary["verdict"]["job_slowdown"]) == pytest.approx(93.2, abs=2)
+    assert summary["ledger"]["steady"]["step_ms"] == pytest.approx(18.1, rel=0.05)
+
+
 def test_a_rank_that_no_step_contradicts_is_named_though_its_steps_drift(cep):
     """Forward takes 20 ms more in each of 29 steps: 28 at first and 21 at the end, which is that of few independent steps."""
     verdict = cep.summary(TRAININGS / "gloo_imagenet.jsonl.zst")["verdict"]

@@ -48,9 +48,10 @@ def test_numbers_of_ranks_can_be_named(cep):
     assert [changes[key]["ranks"] for key in ("weak_6", "strong_12")] == [6, 12]
 
 
-def test_start_up_is_no_step_of_the_job(cep):
+@pytest.mark.parametrize(("first", "last"), [(0, 1), (2, 2)])
+def test_start_up_is_no_step_of_the_job(cep, first, last):
     simulate(cep, "job", "--ranks", 4)
-    slow_start = {"type": "slowdown_all", "step": 0, "last_step": 1, "slowdown": 20}
+    slow_start = {"type": "slowdown_all", "step": first, "last_step": last, "slowdown": 20}
     simulate(cep, "started", "--ranks", 4, "--event", json.dumps(slow_start))
     assert what_if(cep, "started")[0]["step_ms"] == pytest.approx(what_if(cep, "job")[0]["step_ms"], rel=0.02)
 

@@ -14,6 +14,7 @@ namespace cep::tool {
 namespace {
 
 constexpr double warm_up = 1.5;         // times a typical step
+constexpr double late_warm_up = 10;     // the same behind usual ones: communication or a graph is set up there
 constexpr std::size_t few_of_all = 10;  // at most one in so many steps is start-up
 constexpr std::size_t least_steps = 8;  // fewer do not tell what is typical
 
@@ -199,8 +200,8 @@ std::vector<std::uint32_t> LedgerBuilder::count_warm_ups(const Ledger& ledger) c
         for (std::uint32_t i = 0; i < std::min<std::size_t>(first_iterations, allowed); ++i) {
             const auto found = lengths_ms.find({start, i});
             if (found == lengths_ms.end()) break;
-            if (found->second.first / found->second.second <= warm_up * ledger.step_times.typical_ms) break;
-            ++warm_ups[start];
+            const double times = found->second.first / found->second.second / ledger.step_times.typical_ms;
+            if (times > (i == warm_ups[start] ? warm_up : late_warm_up)) warm_ups[start] = i + 1;
         }
     return warm_ups;
 }

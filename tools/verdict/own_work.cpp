@@ -124,10 +124,12 @@ StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups)
     return own_ms;
 }
 
-void forget_waits(const EarlyEnd& end, JobTable& table) {
-    for (std::size_t step = 0; step < table.steps.size(); ++step)
-        for (std::size_t rank = 0; end.is_behind(table.steps[step]) && rank < table.ranks.size(); ++rank)
+void forget_waits(const std::function<bool(std::int64_t step)>& is_of_them, JobTable& table) {
+    for (std::size_t step = 0; step < table.steps.size(); ++step) {
+        if (!is_of_them(table.steps[step])) continue;
+        for (std::size_t rank = 0; rank < table.ranks.size(); ++rank)
             table.wait_ms.set(rank, step, std::numeric_limits<double>::quiet_NaN());
+    }
 }
 
 }  // namespace cep::tool

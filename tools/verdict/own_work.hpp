@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "ledger/job_table.hpp"
@@ -51,7 +52,8 @@ class AbsentRows {
 /// that a rank does not do counts nothing.
 [[nodiscard]] StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups);
 
-/// Where a rank has stopped recording, what ranks wait is not known: who waits for it would seem to wait for nobody.
-void forget_waits(const EarlyEnd& end, JobTable& table);
+/// In steps in which what ranks wait says nothing of who is slow in training: where a rank has stopped recording, who
+/// waits for it would seem to wait for nobody; at start-up, ranks wait until communication is set up.
+void forget_waits(const std::function<bool(std::int64_t step)>& is_of_them, JobTable& table);
 
 }  // namespace cep::tool

@@ -123,11 +123,12 @@ class Judge {
             return finish();
         }
         verdict_.early_end = find_early_end(job_.ranks, all_steps(job_.ranks));
-        if (verdict_.early_end) {
+        untrained_ = steps_without_training(job_, table_, verdict_.ledger);
+        if (verdict_.early_end || !untrained_.empty()) {
             seen_waits_ms_ = table_.wait_ms;
-            forget_waits(*verdict_.early_end, table_);
-            leave_out_ended(*verdict_.early_end);
+            forget_waits([this](std::int64_t step) { return says_no_wait(step); }, table_);
         }
+        if (verdict_.early_end) leave_out_ended(*verdict_.early_end);
         judged_.operations = operations_of(job_.ranks);
         // If ranks only send to and receive from each other, each is a pipeline stage, and has no peers.
         groups_ = find_peers(table_, judged_.operations == std::set{Operation::send_recv});
@@ -145,8 +146,7 @@ class Judge {
         if (compares) search();
         for (LocalPhase& phase : table_.local) phase.duration_ms = {};  // the search alone looks at them
         if (!options_.only_ranks || std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_of_slow_ranks))
-            verdict_.replay = replay(job_, options_.threads, steps_without_training(job_, table_, verdict_.ledger),
-                                     verdict_.findings);
+            verdict_.replay = replay(job_, options_.threads, untrained_, verdict_.findings);
         set_saving(judged_, verdict_);
         abstain_on_loaded();
         find_slow_hosts();
@@ -312,6 +312,11 @@ class Judge {
             std::all_of(stages.begin(), stages.end(), [](const auto& stage) { return stage.second.size() == 1; });
     }
 
+    [[nodiscard]] bool says_no_wait(std::int64_t step) const {
+        return (verdict_.early_end && verdict_.early_end->is_behind(step)) ||
+               std::binary_search(untrained_.begin(), untrained_.end(), step);
+    }
+
     [[nodiscard]] NumberRanges marked_steps() const {
         NumberRanges steps;
         for (const auto& [name, mark] : job_.marks) steps.merge(mark.steps);
@@ -330,6 +335,7 @@ class Judge {
     std::vector<PeerGroup>& groups_ = judged_.groups;
     const JudgeOptions& options_;
     std::optional<StepMatrix> seen_waits_ms_;  // before forget_waits()
+    std::vector<std::int64_t> untrained_;      // steps, ascending, that are no steady training
     Verdict verdict_;
 };
 
