@@ -135,6 +135,16 @@ def test_a_slow_rank_costs_what_the_others_wait_where_nothing_shows_how_little_t
     assert "would take about" in verdict["headline"]
 
 
+def test_a_slow_rank_whose_price_no_replay_knows_is_named_though_rows_are_lost(cep, tmp_path):
+    chance = random.Random(1)
+    cep("merge", "-o", "rows.jsonl", TRAININGS / "fsdp_hidden_waits.jsonl.zst")
+    rows = (tmp_path / "rows.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "fewer.jsonl").write_text("".join(row for row in rows if '"type"' in row or chance.random() >= 0.02))
+    verdict = cep.summary("fewer.jsonl")["verdict"]
+    assert verdict["headline"].startswith("Rank 0 waits ")
+    assert verdict["groups"][0]["slow_ranks"] == [1] and verdict["job_slowdown"] is None
+
+
 def test_a_slow_rank_is_named_though_start_up_comes_behind_usual_steps(cep):
     """In the third step, which sets up communication, rank 1 seems to wait longer than rank 0 does in all of the others."""
     summary = cep.summary(TRAININGS / "cuda_graph_late_start.jsonl.zst")

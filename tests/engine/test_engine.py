@@ -142,6 +142,10 @@ def test_work_that_waits_for_communication_inside_of_it_is_told_by_starts_alone(
         assert says_truth(simulated, answer) and answer.ranks == list(simulated.kind.named)
 
 
+def test_a_slow_link_has_its_price_though_rows_of_its_transfers_are_lost(answer_of):
+    assert says_truth(*answer_of("tensor slow link", "lost"))
+
+
 def test_that_a_rank_stops_recording_is_no_change_of_the_others(answer_of):
     _, answer = answer_of("middle rank of a pipeline stops", "flat")
     assert answer.changes == 0

@@ -8,11 +8,10 @@
 namespace cep::tool {
 namespace {
 
-constexpr double transfer_quantile = 0.1;   // of the lengths of a collective: ranks that come last wait for nobody
-constexpr double same_end = 0.75;           // tolerances between ends of the same kind
-constexpr double mostly = 0.5;              // of a span, from the last launch in it to the end of that: it is waiting
-constexpr double little_behind = 0.1;       // of a span, that such a one goes on when it need not wait any more
-constexpr double same_end_of_span = 0.001;  // or this much of the span: a host notices that late that it may go on
+constexpr double transfer_quantile = 0.1;  // of the lengths of a collective: ranks that come last wait for nobody
+constexpr double same_end = 0.75;          // tolerances between ends of the same kind
+constexpr double mostly = 0.5;             // of a span, from the last launch in it to the end of that: it is waiting
+constexpr double little_behind = 0.1;      // of a span, that such a one goes on when it need not wait any more
 
 /// Communication that began inside of a span of another stream.
 struct InnerLaunch {
@@ -35,7 +34,6 @@ class InnerLaunches {
         }
         last_end_ms_ = last_end_ms;
         behind_ms_ = pieces_.all[outer].end_ms - last_end_ms;
-        within_ms_ = std::max(same_end * tolerance_ms_, same_end_of_span * pieces_.all[outer].own_ms);
         std::stable_sort(found_.begin(), found_.end(), [this](const InnerLaunch& a, const InnerLaunch& b) {
             return pieces_.all[a.piece].start_ms < pieces_.all[b.piece].start_ms;
         });
@@ -47,7 +45,9 @@ class InnerLaunches {
 
     /// How much later than the last of them the span ends that was last asked for.
     [[nodiscard]] double behind_ms() const { return behind_ms_; }
-    [[nodiscard]] bool ends_with_them(double behind_ms) const { return std::abs(behind_ms_ - behind_ms) <= within_ms_; }
+    [[nodiscard]] bool ends_with_them(double behind_ms) const {
+        return std::abs(behind_ms_ - behind_ms) <= same_end * tolerance_ms_;
+    }
     /// Whether most of it is a wait for the last of them.
     [[nodiscard]] bool is_mostly_waiting() const { return is_mostly_waiting_; }
     /// Whether it waited for them for longer than it went on behind them, if its work was over by then: a busy host
@@ -82,7 +82,6 @@ class InnerLaunches {
     std::vector<InnerLaunch> found_;
     double last_end_ms_ = -INFINITY;
     double behind_ms_ = INFINITY;
-    double within_ms_ = 0;
     bool is_mostly_waiting_ = false;
 };
 

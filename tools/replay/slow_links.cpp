@@ -60,7 +60,7 @@ class LinkSearch {
                      "nvidia-smi nvlink -e), and the transports in NCCL_DEBUG=INFO"};
         return SpecialCause{std::move(slow),
                             with_work([&model = model_, usual_ms](const StepGraph& graph, std::size_t node) {
-                                const std::uint32_t number = number_of(model, graph, node);
+                                const std::uint32_t number = model.collective_of(graph.keys[node], graph.ranks[node]);
                                 return number < usual_ms->size() ? std::min(graph.own_ms[node], (*usual_ms)[number])
                                                                  : graph.own_ms[node];
                             })};
@@ -74,19 +74,10 @@ class LinkSearch {
         double transfer_ms = 0;
     };
 
-    static std::uint32_t number_of(const JobModel& model, const StepGraph& graph, std::size_t node) {
-        const std::uint32_t key = graph.keys[node];
-        if (!model.keys[key].is_comm) return no_index;
-        const std::uint32_t role = model.keys[key].role;
-        const std::uint32_t slot = key - model.first_keys[role];
-        if (slot >= model.templates[role].slots.size()) return no_index;
-        return model.collectives.collective(graph.ranks[node], slot);
-    }
-
     void find_transfers() {
         for (const StepGraph& graph : graphs_)
             for (std::size_t node = 0; node < graph.size(); ++node) {
-                const std::uint32_t number = number_of(model_, graph, node);
+                const std::uint32_t number = model_.collective_of(graph.keys[node], graph.ranks[node]);
                 if (number == no_index || model_.collectives.size_of(number) < least_members) continue;
                 if (graph.weights[node] != Weight::observed) continue;
                 if (transfers_.size() <= number) transfers_.resize(number + 1);

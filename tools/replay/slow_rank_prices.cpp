@@ -127,7 +127,7 @@ class SlowRankPrices {
         if (replay_.stages > 1 && !replay_.stages_are_inferred) return true;
         double most = 0;
         for (const Finding& one : slow_)
-            if (is_waited_for(one)) most = std::max(most, shown_by_waiters(one).value_or(0));
+            if (is_waited_for(one)) most = std::max(most, one.cost_share.value_or(one.waited_share));
         return share_of_all >= least_agreement * most;
     }
 

@@ -66,6 +66,13 @@ struct JobModel {
     }
     /// The key of the nodes at the ends of steps.
     [[nodiscard]] std::uint32_t key_of_end(std::uint32_t role) const { return first_keys[role + 1] - 1; }
+    /// The number of the collective that has the key on the rank, see CollectiveSlots; no_index for none.
+    [[nodiscard]] std::uint32_t collective_of(std::uint32_t key, std::uint32_t rank) const {
+        if (!keys[key].is_comm) return no_index;
+        const std::uint32_t role = keys[key].role;
+        const std::uint32_t slot = key - first_keys[role];
+        return slot < templates[role].slots.size() ? collectives.collective(rank, slot) : no_index;
+    }
     void number_keys();
     /// Whether it is local work that few ranks of the role do: the others do nothing in its place.
     [[nodiscard]] bool is_of_few(std::uint32_t key) const { return is_of_few_[key]; }

@@ -5,11 +5,15 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "stats/robust.hpp"
 
 namespace cep::tool {
 namespace {
+
+constexpr std::size_t least_values = 8;  // of a group's collective, to know how long it takes there
+constexpr std::size_t most_values = 5'000;
 
 using PhaseSegment = std::tuple<bool, std::uint16_t, std::uint32_t>;
 
@@ -120,7 +124,6 @@ std::vector<double> TypicalWork::count_idle_ranks(std::span<const StepGraph> gra
 }
 
 void TypicalWork::find_comm_medians(std::span<const StepGraph> graphs) {
-    constexpr std::size_t most_values = 5'000;
     std::vector<std::size_t> counts(classes_);
     for (const StepGraph& graph : graphs)
         for (std::size_t node = 0; node < graph.size(); ++node)
@@ -139,16 +142,44 @@ void TypicalWork::find_comm_medians(std::span<const StepGraph> graphs) {
         if (!values[i].empty()) of_class_[i] = static_cast<float>(median_of(values[i]));
 }
 
+/// By number of the collective, of those that miss members in some steps: the links of a group may be slow.
+std::unordered_map<std::uint32_t, float> TypicalWork::find_group_medians(std::span<const StepGraph> graphs) const {
+    std::unordered_map<std::uint32_t, std::vector<double>> values;
+    const auto for_each_transfer = [&](bool is_observed, auto use) {
+        for (const StepGraph& graph : graphs)
+            for (std::size_t node = 0; node < graph.size(); ++node)
+                if ((graph.weights[node] == Weight::observed) == is_observed)
+                    use(model_.collective_of(graph.keys[node], graph.ranks[node]), graph.own_ms[node]);
+    };
+    for_each_transfer(false, [&](std::uint32_t number, float) {
+        if (number != no_index) values[number];
+    });
+    if (values.empty()) return {};
+    for_each_transfer(true, [&](std::uint32_t number, float own_ms) {
+        const auto of_group = values.find(number);
+        if (of_group != values.end() && of_group->second.size() < most_values)
+            of_group->second.push_back(static_cast<double>(own_ms));
+    });
+    std::unordered_map<std::uint32_t, float> medians;
+    for (auto& [number, of_group] : values)
+        if (of_group.size() >= least_values) medians[number] = static_cast<float>(median_of(of_group));
+    return medians;
+}
+
 void TypicalWork::complete(std::span<StepGraph> graphs) const {
+    const std::unordered_map<std::uint32_t, float> of_group = find_group_medians(graphs);
     for (StepGraph& graph : graphs)
         for (std::size_t node = 0; node < graph.size(); ++node) {
             if (graph.weights[node] == Weight::observed) continue;
             const std::uint32_t key = graph.keys[node];
+            float& own_ms = graph.own_ms[node];
             if (!model_.keys[key].is_comm) {
-                graph.own_ms[node] = of_rank(key, graph.ranks[node]);
-            } else if (graph.weights[node] == Weight::typical || of_all(key) < graph.own_ms[node]) {
-                graph.own_ms[node] = of_all(key);
+                own_ms = of_rank(key, graph.ranks[node]);
+                continue;
             }
+            const auto found = of_group.find(model_.collective_of(key, graph.ranks[node]));
+            const float typical_ms = found != of_group.end() ? found->second : of_all(key);
+            if (graph.weights[node] == Weight::typical || typical_ms < own_ms) own_ms = typical_ms;
         }
 }
 

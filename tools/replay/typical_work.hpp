@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "replay/step_graph.hpp"
@@ -54,6 +55,7 @@ class TypicalWork {
     void find_means(std::span<const StepGraph> graphs);
     [[nodiscard]] std::vector<double> count_idle_ranks(std::span<const StepGraph> graphs) const;
     void find_comm_medians(std::span<const StepGraph> graphs);
+    [[nodiscard]] std::unordered_map<std::uint32_t, float> find_group_medians(std::span<const StepGraph> graphs) const;
     void complete(std::span<StepGraph> graphs) const;
 
     const JobModel& model_;
