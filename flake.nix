@@ -54,7 +54,6 @@
             gtest
             gbenchmark
             mandoc
-            libabigail
             (python3.withPackages (python: [ python.pytest python.numpy ]))
           ];
         };

@@ -5,7 +5,7 @@
 BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev libfmt-dev libcli11-dev
     zlib1g-dev libzstd-dev python3 mandoc"
 TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy mypy strace clang libclang-rt-14-dev
-    clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium
+    clang-format clang-tidy valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium
     python3-yaml nix-bin"
 SLURM_PACKAGES="slurmctld slurmd slurm-client munge"
 WHEEL_PACKAGES="binutils python3-pip dpkg-dev patch"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the layout table (see layout_program.py)."""
+"""Reads the layout table (see tests/api/abi/layout_program.py)."""
 
 from typing import NamedTuple
 

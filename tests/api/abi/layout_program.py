@@ -40,9 +40,15 @@ int main(void) {
 TAIL = "    return 0;\n}\n"
 
 
+def without_comments(header):
+    return re.sub(r"/\*.*?\*/", "", header, flags=re.S)
+
+
 def structs(text):
+    """Of each struct its name, and its fields' types and names."""
     for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S):
-        yield name, [re.search(r"(\w+)\s*$", field).group(1) for field in body.split(";") if field.strip()]
+        fields = (field.strip() for field in body.split(";") if field.strip())
+        yield name, [re.fullmatch(r"(.*?\*?)\s*(\w+)", field, flags=re.S).groups() for field in fields]
 
 
 def constants(text):
@@ -58,17 +64,22 @@ def type_code(declaration):
     return "void" if words == ["void"] else TYPES[words[0]]
 
 
+def declared_functions(text):
+    """Of each function: its result, its name and its arguments."""
+    return re.findall(r"^CEP_API\b([^;{]*?)\b(cep_\w+)\s*\(([^)]*)\)", text, flags=re.M)
+
+
 def functions(text):
-    for result, name, arguments in re.findall(r"^CEP_API\b([^;{]*?)\b(cep_\w+)\s*\(([^)]*)\)", text, flags=re.M):
+    for result, name, arguments in declared_functions(text):
         codes = [type_code(argument) for argument in arguments.split(",")]
         yield name, [type_code(result), *(code for code in codes if code != "void")]
 
 
 def program(header):
-    text = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
+    text = without_comments(header)
     lines = []
     for name, fields in structs(text):
-        lines += [f"STRUCT({name});", *(f"FIELD({name}, {field});" for field in fields)]
+        lines += [f"STRUCT({name});", *(f"FIELD({name}, {field});" for _, field in fields)]
     lines += [f"CONSTANT({name});" for name in constants(text)]
     lines += [f'puts("function {name} {" ".join(codes)}");' for name, codes in functions(text)]
     return HEAD + "".join(f"    {line}\n" for line in lines) + TAIL
