@@ -53,16 +53,10 @@ def _connected(path: str) -> Any:
     if "t" in getattr(sys, "abiflags", ""):
         raise ImportError("this Python has no GIL, and cep's extension module needs it")
     native = _load(path)
-    native.connect(
-        _addresses(),
-        _streams.HOST,
-        _ffi.KINDS,
-        whole_number,
-        _native_struct,
-        _streams.current_stream_source,
-        NOT_FAILURES,
-        types.MethodType,
-    )
+    objects = (
+        _streams.HOST, _ffi.KINDS, whole_number, _native_struct, _streams.current_stream_source, NOT_FAILURES, types.MethodType,
+    )  # fmt: skip
+    native.connect(_addresses(), objects)
     return native
 
 

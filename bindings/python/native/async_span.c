@@ -44,13 +44,6 @@ static void expect_callback(async_span_object* self) {
     ever_expected = 1;
 }
 
-static bool begin_async_span(async_span_object* self) {
-    region_object* region = (region_object*)self->region;
-    if (!begin_span(region, &self->span, &self->stream)) return false;
-    self->is_open = true;
-    return true;
-}
-
 static bool end_open_span(async_span_object* self, void* stream, PyObject* error) {
     if (!self->is_open) return true;
     self->is_open = false;
@@ -70,7 +63,8 @@ PyObject* new_async_span(region_object* like, PyObject* side, PyObject* attribut
         self->current = current;
         set_reference(&self->side, side);
         self->region = region_with(like, true, stream, attributes);
-        if (self->region == NULL || !begin_async_span(self)) Py_CLEAR(self);
+        self->is_open = self->region != NULL && begin_span((region_object*)self->region, &self->span, &self->stream);
+        if (!self->is_open) Py_CLEAR(self);
     } else {
         Py_XDECREF(current);
     }
@@ -90,10 +84,7 @@ static bool end_behind(async_span_object* self, PyObject* works) {
 }
 
 static int is_future_done(PyObject* future) {
-    PyObject* done = PyObject_CallMethod(future, "done", NULL);
-    const int truth = done != NULL ? PyObject_IsTrue(done) : -1;
-    Py_XDECREF(done);
-    return truth;
+    return truth_of(PyObject_CallMethod(future, "done", NULL));
 }
 
 static bool end_by_callback(async_span_object* self, PyObject* future) {
@@ -102,9 +93,7 @@ static bool end_by_callback(async_span_object* self, PyObject* future) {
         set_reference(&self->future, future);
         list_span(self);
     }
-    PyObject* added = PyObject_CallMethod(future, "add_done_callback", "O", self);
-    Py_XDECREF(added);
-    return added != NULL;
+    return is_done(PyObject_CallMethod(future, "add_done_callback", "O", self));
 }
 
 static bool end_with_future(async_span_object* self, PyObject* future) {
@@ -138,10 +127,7 @@ static bool keep_tensors(async_span_object* self, PyObject* works, PyObject* ten
     bool kept = stream != NULL;
     for (Py_ssize_t i = 0, count = PySequence_Size(works); kept && i < count; ++i) {
         PyObject* work = PySequence_GetItem(works, i);
-        PyObject* done =
-            work != NULL ? PyObject_CallFunctionObjArgs(hooks.keep_tensors, work, tensors, stream, NULL) : NULL;
-        kept = done != NULL;
-        Py_XDECREF(done);
+        kept = work != NULL && is_done(PyObject_CallFunctionObjArgs(hooks.keep_tensors, work, tensors, stream, NULL));
         Py_XDECREF(work);
     }
     Py_XDECREF(stream);
@@ -193,19 +179,9 @@ PyObject* count_callbacks(void) {
 
 // ---- The type ------------------------------------------------------------------------------------------------------
 
-static PyObject* none_if(bool done) {
-    return done ? new_none() : NULL;
-}
-
 static PyObject* async_span_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     PyObject *like = NULL, *side = NULL, *attributes = NULL;
-    (void)type;
-    (void)keywords;
     if (!PyArg_ParseTuple(args, "O!OO", region_type, &like, &side, &attributes)) return NULL;
-    if (is_given(side) && !PyObject_TypeCheck(side, side_stream_type)) {
-        PyErr_SetString(PyExc_TypeError, "an AsyncSpan is on a SideStream or on the host clock");
-        return NULL;
-    }
     return new_async_span((region_object*)like, is_given(side) ? side : NULL, attributes);
 }
 
@@ -214,8 +190,6 @@ static PyObject* async_span_new(PyTypeObject* type, PyObject* args, PyObject* ke
 static PyObject* async_span_call(PyObject* object, PyObject* args, PyObject* keywords) {
     async_span_object* self = (async_span_object*)object;
     void* stream = self->stream;
-    (void)args;
-    (void)keywords;
     if (!self->is_open) return new_none();
     profiler_object* profiler = (profiler_object*)((region_object*)self->region)->profiler;
     if (self->side != NULL && !current_stream(profiler, &stream)) return NULL;
@@ -247,14 +221,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
+static PyType_Slot async_span_slots[] = {
     {Py_tp_new, async_span_new},           {Py_tp_dealloc, async_span_free}, {Py_tp_call, async_span_call},
     {Py_tp_traverse, async_span_traverse}, {Py_tp_methods, methods},         {0, NULL},
 };
 
-PyType_Spec async_span_spec = {
-    .name = "cep._native.AsyncSpan",
-    .basicsize = sizeof(async_span_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+DEFINE_TYPE(async_span, "AsyncSpan", Py_TPFLAGS_HAVE_GC);

@@ -39,13 +39,12 @@ static bool finish(backward_object* self, PyObject* error) {
 }
 
 static PyObject* backward_finish(PyObject* object, PyObject* unused) {
-    (void)unused;
     return none_or_failure(finish((backward_object*)object, NULL));
 }
 
 static bool queue(backward_object* self, PyMethodDef* method) {
     PyObject* bound = PyCFunction_NewEx(method, (PyObject*)self, NULL);
-    PyObject* queued = bound != NULL ? PyObject_CallFunctionObjArgs(self->queue_callback, bound, NULL) : NULL;
+    PyObject* queued = call_with(self->queue_callback, bound);
     Py_XDECREF(bound);
     return is_done(queued);
 }
@@ -54,7 +53,6 @@ static PyMethodDef finish_method = {"finish", backward_finish, METH_NOARGS, NULL
 
 /// Queues the end behind the callbacks of DDP and FSDP, which were queued after this one.
 static PyObject* backward_queue_last(PyObject* object, PyObject* unused) {
-    (void)unused;
     return none_or_failure(queue((backward_object*)object, &finish_method));
 }
 
@@ -67,8 +65,6 @@ const profiler_object* profiler_of_backward(PyObject* object) {
 /// As the hook of a tensor: at a gradient of an output.
 static PyObject* backward_call(PyObject* object, PyObject* args, PyObject* keywords) {
     backward_object* self = (backward_object*)object;
-    (void)args;
-    (void)keywords;
     if (self->is_running || !is_recording((profiler_object*)self->profiler)) return new_none();
     self->is_running = true;
     return none_or_failure(begin_keyed_span(self->phase, 0) && queue(self, &queue_last_method));
@@ -84,16 +80,7 @@ bool end_before_optimizer(PyObject* object) {
 }
 
 static PyObject* backward_abandon(PyObject* object, PyObject* unused) {
-    (void)unused;
     return none_or_failure(end_before_optimizer(object));
-}
-
-/// Whether an attribute is true; −1 with an exception.
-static int truth_of(PyObject* object, const char* attribute) {
-    PyObject* value = PyObject_GetAttrString(object, attribute);
-    const int truth = value != NULL ? PyObject_IsTrue(value) : -1;
-    Py_XDECREF(value);
-    return truth;
 }
 
 static bool hook_leaf(backward_object* self, PyObject* tensor) {
@@ -103,15 +90,14 @@ static bool hook_leaf(backward_object* self, PyObject* tensor) {
                            ? PyObject_CallMethod(tensor, "register_hook", "O", self)
                            : NULL;
     const bool hooked = handle == NULL || PyDict_SetItem(self->leaf_hooks, key, handle) == 0;
-    Py_XDECREF(key);
-    Py_XDECREF(handle);
+    DROP(key, handle);
     return hooked && PyErr_Occurred() == NULL;
 }
 
 static bool watch_tensor(backward_object* self, PyObject* tensor) {
-    const int has_gradient = truth_of(tensor, "requires_grad");
+    const int has_gradient = truth_of(attribute_of(tensor, "requires_grad"));
     if (has_gradient <= 0) return has_gradient == 0;
-    const int is_leaf = truth_of(tensor, "is_leaf");
+    const int is_leaf = truth_of(attribute_of(tensor, "is_leaf"));
     if (is_leaf != 0) return is_leaf > 0 && hook_leaf(self, tensor);
     return is_done(PyObject_CallMethod(tensor, "register_hook", "O", self));
 }
@@ -130,23 +116,15 @@ bool watch_output(PyObject* object, PyObject* output) {
 }
 
 static PyObject* backward_watch(PyObject* object, PyObject* output) {
-    return watch_output(object, output) ? new_none() : NULL;
+    return none_if(watch_output(object, output));
 }
 
 static PyObject* backward_unwatch(PyObject* object, PyObject* unused) {
-    (void)unused;
-    return remove_leaf_hooks((backward_object*)object) ? new_none() : NULL;
+    return none_if(remove_leaf_hooks((backward_object*)object));
 }
 
 static int backward_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    backward_object* self = (backward_object*)object;
-    PyObject *profiler = NULL, *phase = NULL, *queue_callback = NULL;
-    (void)keywords;
-    if (!PyArg_ParseTuple(args, "O!O!O", profiler_type, &profiler, open_spans_type, &phase, &queue_callback)) return -1;
-    set_reference(&self->profiler, profiler);
-    set_reference(&self->phase, phase);
-    set_reference(&self->queue_callback, queue_callback);
-    return 0;
+    return TAKE_ARGUMENTS(object, args, profiler_type, open_spans_type, NULL);
 }
 
 HAS_REFERENCES(backward, leaf_hooks)
@@ -179,9 +157,4 @@ static PyType_Slot backward_slots[] = {
     {Py_tp_methods, backward_methods},   {0, NULL},
 };
 
-PyType_Spec backward_spec = {
-    .name = "cep._native.BackwardCalls",
-    .basicsize = sizeof(backward_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = backward_slots,
-};
+DEFINE_TYPE(backward, "BackwardCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);

@@ -35,20 +35,17 @@ typedef struct {
 /// A Group's members.
 enum { name_at, size_at, on_device_at, indices_at };
 
-static bool is_true(PyObject* owned) {
-    const int truth = owned != NULL ? PyObject_IsTrue(owned) : 0;
-    Py_XDECREF(owned);
-    return truth > 0;
+static bool has(PyObject* object, const char* attribute) {
+    return truth_of(attribute_of(object, attribute)) > 0;
 }
 
-static bool has(PyObject* object, const char* attribute) {
-    return is_true(PyObject_GetAttrString(object, attribute));
+static bool says(PyObject* object, const char* method) {
+    return truth_of(PyObject_CallMethod(object, method, NULL)) > 0;
 }
 
 /// Not DDP's own of the parameters that it has not used.
 static bool has_gradients(PyObject* tensor) {
-    return is_true(PyObject_CallMethod(tensor, "is_floating_point", NULL)) ||
-           (PyErr_Occurred() == NULL && is_true(PyObject_CallMethod(tensor, "is_complex", NULL)));
+    return says(tensor, "is_floating_point") || (PyErr_Occurred() == NULL && says(tensor, "is_complex"));
 }
 
 /// The Group of a process group: a new reference.
@@ -61,33 +58,27 @@ static PyObject* find_group(const bucket_timer_object* self, PyObject* process_g
         Py_XINCREF(group);
         return group;
     }
-    return PyErr_Occurred() != NULL ? NULL
-                                    : PyObject_CallFunctionObjArgs(self->given[find_group_at], process_group, NULL);
+    return PyErr_Occurred() == NULL ? call_with(self->given[find_group_at], process_group) : NULL;
 }
 
 /// The SideStream of a group on a tensor's device: a new reference.
 static PyObject* find_side_stream(const bucket_timer_object* self, PyObject* group, PyObject* tensor) {
-    PyObject* device = PyObject_GetAttrString(tensor, "device");
-    PyObject* index = device != NULL ? PyObject_GetAttrString(device, "index") : NULL;
+    PyObject* device = attribute_of(tensor, "device");
+    PyObject* index = attribute_of(device, "index");
     PyObject* key = index != NULL ? PyTuple_Pack(2, PyTuple_GetItem(group, name_at), index) : NULL;
     PyObject* side = key != NULL ? PyDict_GetItemWithError(self->given[side_streams_at], key) : NULL;
     Py_XINCREF(side);
     if (side == NULL && key != NULL && PyErr_Occurred() == NULL)
         side = PyObject_CallFunctionObjArgs(self->given[make_side_stream_at], group, index, NULL);
-    Py_XDECREF(key);
-    Py_XDECREF(index);
-    Py_XDECREF(device);
+    DROP(key, index, device);
     return side;
 }
 
 static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group, PyObject* tensor, bool is_async) {
     const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
     PyObject* indices = PyTuple_GetItem(group, indices_at);
-    PyObject* bytes = PyObject_GetAttrString(tensor, "nbytes");
-    if (bytes == NULL || !PyObject_TypeCheck(indices, indices_type)) {
-        Py_XDECREF(bytes);
-        return NULL;
-    }
+    PyObject* bytes = attribute_of(tensor, "nbytes");
+    if (bytes == NULL) return NULL;
     return Py_BuildValue("(NOOLOO)", bytes, Py_None, PyTuple_GetItem(group, name_at),
                          take_index(indices, profiler->step, 1), Py_None, is_async ? Py_True : Py_False);
 }
@@ -96,7 +87,7 @@ static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group,
 static PyObject* begin_bucket(bucket_timer_object* self, PyObject* tensor, PyObject* process_group) {
     if (!has_gradients(tensor) || PySequence_Contains(self->given[groups_at], process_group) != 1) return NULL;
     const bool on_gpu = has(tensor, "is_cuda");
-    if (on_gpu && is_true(PyObject_CallObject(self->given[is_capturing_at], NULL))) return NULL;
+    if (on_gpu && truth_of(PyObject_CallObject(self->given[is_capturing_at], NULL)) > 0) return NULL;
     if (PyErr_Occurred() != NULL) return NULL;
     PyObject* group = find_group(self, process_group);
     PyObject* side = on_gpu && group != NULL ? find_side_stream(self, group, tensor) : NULL;
@@ -104,9 +95,7 @@ static PyObject* begin_bucket(bucket_timer_object* self, PyObject* tensor, PyObj
         group != NULL && (side != NULL) == on_gpu ? attributes_of(self, group, tensor, !on_gpu) : NULL;
     PyObject* span =
         attributes != NULL ? new_async_span((region_object*)self->given[region_at], side, attributes) : NULL;
-    Py_XDECREF(attributes);
-    Py_XDECREF(side);
-    Py_XDECREF(group);
+    DROP(attributes, side, group);
     return span;
 }
 
@@ -115,24 +104,19 @@ static PyObject* begin_if_recording(bucket_timer_object* self, PyObject* args) {
     const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
     if (!is_recording(profiler) || has(self->given[nested_at], "inside")) return NULL;
     PyObject* tensor = PySequence_GetItem(PyTuple_GetItem(args, 0), 0);
-    PyObject* group = tensor != NULL
-                          ? PyObject_CallFunctionObjArgs(self->given[unbox_group_at], PyTuple_GetItem(args, 1), NULL)
-                          : NULL;
+    PyObject* group = tensor != NULL ? call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1)) : NULL;
     PyObject* span = group != NULL ? begin_bucket(self, tensor, group) : NULL;
-    Py_XDECREF(tensor);
-    Py_XDECREF(group);
+    DROP(tensor, group);
     return span;
 }
 
 /// DDP keeps its buckets until it has waited.
 static bool end_bucket(const bucket_timer_object* self, PyObject* span, PyObject* result) {
     PyObject* boxed = PySequence_GetItem(result, 1);
-    PyObject* work = boxed != NULL ? PyObject_CallFunctionObjArgs(self->given[unbox_work_at], boxed, NULL) : NULL;
+    PyObject* work = call_with(self->given[unbox_work_at], boxed);
     PyObject* works = work != NULL ? PyTuple_Pack(1, work) : NULL;
     const bool ended = works != NULL && end_with_works(span, works, NULL);
-    Py_XDECREF(boxed);
-    Py_XDECREF(work);
-    Py_XDECREF(works);
+    DROP(boxed, work, works);
     return ended;
 }
 
@@ -141,14 +125,11 @@ static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operato
     PyObject* guard = PyObject_CallObject(below_autograd, NULL);
     PyObject* entered = guard != NULL ? PyObject_CallMethod(guard, "__enter__", NULL) : NULL;
     PyObject* result = entered != NULL ? PyObject_Call(operator_, args, keywords) : NULL;
-    PyObject *type = NULL, *value = NULL, *traceback = NULL;
-    PyErr_Fetch(&type, &value, &traceback);
+    taken_error error = take();
     PyObject* left = entered != NULL ? PyObject_CallMethod(guard, "__exit__", "OOO", Py_None, Py_None, Py_None) : NULL;
     if (left == NULL) PyErr_Clear();
-    Py_XDECREF(left);
-    Py_XDECREF(entered);
-    Py_XDECREF(guard);
-    PyErr_Restore(type, value, traceback);
+    DROP(left, entered, guard);
+    put_back(error);
     return result;
 }
 
@@ -157,11 +138,10 @@ static PyObject* time_call(bucket_timer_object* self, PyObject* below_autograd, 
     if (span == NULL && !note_failure()) return NULL;
     PyObject* result = call_below_autograd(below_autograd, self->operator_, args, keywords);
     if (span == NULL) return result;
-    taken_error error;
-    PyErr_Fetch(&error.type, &error.value, &error.traceback);
+    taken_error error = take();
     const bool ended = result != NULL ? end_bucket(self, span, result) : fail_async_span(span, error.type);
     Py_DECREF(span);
-    return after_hook(ended, result, &error);
+    return after_hook(ended, result, error);
 }
 
 static PyObject* bucket_function_call(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -183,15 +163,8 @@ static PyObject* bucket_function_call(PyObject* object, PyObject* args, PyObject
 // ---- The types -----------------------------------------------------------------------------------------------------
 
 static int bucket_timer_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    bucket_timer_object* self = (bucket_timer_object*)object;
-    (void)keywords;
-    if (PyTuple_Size(args) != given_count + 1 || !PyObject_TypeCheck(PyTuple_GetItem(args, region_at), region_type)) {
-        PyErr_Format(PyExc_TypeError, "BucketTimer takes a region and %d further objects", (int)given_count);
-        return -1;
-    }
-    for (int i = 0; i < given_count; ++i) set_reference(&self->given[i], PyTuple_GetItem(args, i));
-    set_reference(&self->operator_, PyTuple_GetItem(args, given_count));
-    return 0;
+    PyTypeObject* const types[given_count + 1] = {[region_at] = region_type};
+    return take_arguments(object, args, types, given_count + 1);
 }
 
 HAS_REFERENCES(bucket_timer, operator_)
@@ -206,7 +179,6 @@ static int bucket_timer_clear(PyObject* object) {
 static int bucket_function_init(PyObject* object, PyObject* args, PyObject* keywords) {
     bucket_function_object* self = (bucket_function_object*)object;
     PyObject *timer = NULL, *below_autograd = NULL;
-    (void)keywords;
     if (!PyArg_ParseTuple(args, "O!O", bucket_timer_type, &timer, &below_autograd)) return -1;
     self->timer = PyWeakref_NewRef(timer, NULL);
     set_reference(&self->operator_, ((bucket_timer_object*)timer)->operator_);
@@ -229,12 +201,7 @@ static PyType_Slot bucket_timer_slots[] = {
     {Py_tp_clear, bucket_timer_clear}, {Py_tp_members, bucket_timer_members}, {0, NULL},
 };
 
-PyType_Spec bucket_timer_spec = {
-    .name = "cep._native.BucketTimer",
-    .basicsize = sizeof(bucket_timer_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = bucket_timer_slots,
-};
+DEFINE_TYPE(bucket_timer, "BucketTimer", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
 
 static PyType_Slot bucket_function_slots[] = {
     {Py_tp_init, bucket_function_init},
@@ -243,9 +210,4 @@ static PyType_Slot bucket_function_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec bucket_function_spec = {
-    .name = "cep._native.BucketFunction",
-    .basicsize = sizeof(bucket_function_object),
-    .flags = Py_TPFLAGS_DEFAULT,
-    .slots = bucket_function_slots,
-};
+DEFINE_TYPE(bucket_function, "BucketFunction", 0);

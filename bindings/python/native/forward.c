@@ -6,8 +6,8 @@
 enum { forward_at, no_grad_at, backward_at, graph_task_at, is_grad_enabled_at, part_count };
 
 typedef struct {
-    PyObject_HEAD PyObject* parts[part_count];
-    PyObject* model;
+    PyObject_HEAD PyObject* model;
+    PyObject* parts[part_count];
     PyObject* before;                 ///< called before each call of the model, recorded or not; NULL or None: nothing
     PyObject* after;                  ///< called with the output of a forward with gradients; NULL or None: nothing
     PyObject* timed;                  ///< a timed_forward_object: what takes the place of the model's call
@@ -30,10 +30,7 @@ static bool is_in_graph_task(const forward_object* self) {
 }
 
 static bool makes_gradients(const forward_object* self) {
-    PyObject* enabled = PyObject_CallObject(self->parts[is_grad_enabled_at], NULL);
-    const bool truth = enabled == Py_True;
-    Py_XDECREF(enabled);
-    return truth;
+    return truth_of(PyObject_CallObject(self->parts[is_grad_enabled_at], NULL)) > 0;
 }
 
 /// The phase that times a call (borrowed); NULL for one inside of a call or of a backward (activation checkpointing),
@@ -61,9 +58,8 @@ static PyObject* time_forward(const forward_object* self, PyObject* original, Py
     PyObject* phase = begin_forward(self);
     if (phase == NULL) return note_failure() ? PyObject_Call(original, args, keywords) : NULL;
     PyObject* output = PyObject_Call(original, args, keywords);
-    taken_error error;
-    PyErr_Fetch(&error.type, &error.value, &error.traceback);
-    return after_hook(end_forward(self, phase, output, error.type), output, &error);
+    taken_error error = take();
+    return after_hook(end_forward(self, phase, output, error.type), output, error);
 }
 
 static PyObject* timed_forward_call(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -153,13 +149,12 @@ static PyObject* forward_turn(PyObject* object, PyObject* on) {
 static PyObject* forward_announce(PyObject* object, PyObject* before) {
     forward_object* self = (forward_object*)object;
     set_reference(&self->before, before);
-    return follow(self) ? new_none() : NULL;
+    return none_if(follow(self));
 }
 
 static PyObject* forward_abandon(PyObject* object, PyObject* unused) {
     const forward_object* self = (forward_object*)object;
     const unsigned long thread = this_thread();
-    (void)unused;
     const bool ended = end_keyed_span(self->parts[forward_at], thread, hooks.not_finished) &&
                        end_keyed_span(self->parts[no_grad_at], thread, hooks.not_finished);
     return ended && end_before_optimizer(self->parts[backward_at]) ? new_none() : NULL;
@@ -167,17 +162,9 @@ static PyObject* forward_abandon(PyObject* object, PyObject* unused) {
 
 static int forward_init(PyObject* object, PyObject* args, PyObject* keywords) {
     forward_object* self = (forward_object*)object;
-    PyObject* given[part_count];
-    (void)keywords;
-    PyObject* model = NULL;
-    if (!PyArg_ParseTuple(args, "OO!O!O!OO", &model, open_spans_type, &given[forward_at], open_spans_type,
-                          &given[no_grad_at], backward_type, &given[backward_at], &given[graph_task_at],
-                          &given[is_grad_enabled_at]))
-        return -1;
-    set_reference(&self->model, model);
-    self->profiler = profiler_of_backward(given[backward_at]);
-    for (int i = 0; i < part_count; ++i) set_reference(&self->parts[i], given[i]);
-    return 0;
+    const int taken = TAKE_ARGUMENTS(object, args, NULL, open_spans_type, open_spans_type, backward_type, NULL, NULL);
+    if (taken == 0) self->profiler = profiler_of_backward(self->parts[backward_at]);
+    return taken;
 }
 
 HAS_REFERENCES(forward, beside)
@@ -199,9 +186,8 @@ static PyMemberDef forward_members[] = {
 
 static PyMethodDef forward_methods[] = {
     {"turn", forward_turn, METH_O,
-     "Turns the timing of the model's calls on; off where no call is open, of another thread; None: off. Whether it is "
-     "to go "
-     "off."},
+     "Turns the timing of the model's calls on; off where no call is open, of another thread; None: off.\n"
+     "Whether it is to go off."},
     {"announce", forward_announce, METH_O, "Has a function called before each call of the model; None: no more."},
     {"abandon", forward_abandon, METH_NOARGS,
      "Ends what an optimizer's step ends: also a forward of this thread, in which it steps."},
@@ -218,12 +204,7 @@ static PyType_Slot forward_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec forward_spec = {
-    .name = "cep._native.ForwardCalls",
-    .basicsize = sizeof(forward_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = forward_slots,
-};
+DEFINE_TYPE(forward, "ForwardCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
 
 // ---- What takes the place of a model's call ------------------------------------------------------------------------
 
@@ -231,8 +212,6 @@ HAS_REFERENCES(timed_forward, original)
 
 /// Copies of a model, deep or pickled, are not timed: DistributedDataParallel takes what is in the place along.
 static PyObject* timed_forward_reduce(PyObject* object, PyObject* unused) {
-    (void)object;
-    (void)unused;
     return Py_BuildValue("O()", Py_TYPE(Py_None));
 }
 
@@ -249,9 +228,4 @@ static PyType_Slot timed_forward_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec timed_forward_spec = {
-    .name = "cep._native.TimedForward",
-    .basicsize = sizeof(timed_forward_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = timed_forward_slots,
-};
+DEFINE_TYPE(timed_forward, "TimedForward", Py_TPFLAGS_HAVE_GC);

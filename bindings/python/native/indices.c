@@ -28,8 +28,6 @@ static PyObject* indices_take(PyObject* object, PyObject* args) {
 
 static PyObject* indices_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     indices_object* self = (indices_object*)PyType_GenericAlloc(type, 0);
-    (void)args;
-    (void)keywords;
     if (self != NULL) self->step = -1;
     return (PyObject*)self;
 }
@@ -43,12 +41,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
+static PyType_Slot indices_slots[] = {
     {Py_tp_new, indices_new}, {Py_tp_dealloc, indices_free}, {Py_tp_methods, methods}, {0, NULL}};
 
-PyType_Spec indices_spec = {
-    .name = "cep._native.Indices",
-    .basicsize = sizeof(indices_object),
-    .flags = Py_TPFLAGS_DEFAULT,
-    .slots = slots,
-};
+DEFINE_TYPE(indices, "Indices", 0);

@@ -16,41 +16,29 @@ static bool connect_library(PyObject* addresses) {
     return true;
 }
 
-static PyObject* connect(PyObject* module, PyObject* args) {
-    package_objects given;
-    PyObject* addresses = NULL;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "O!OO!OOOO!O", &PyTuple_Type, &addresses, &given.host, &PyDict_Type, &given.kinds,
-                          &given.whole_number, &given.native_struct, &given.find_stream, &PyTuple_Type,
-                          &given.not_failures, &given.method_type))
-        return NULL;
-    if (!connect_library(addresses)) return NULL;
-    PyObject** objects = (PyObject**)&given;
-    for (size_t i = 0; i < sizeof given / sizeof(void*); ++i) Py_INCREF(objects[i]);  // for the life of the process
-    package = given;
-    return new_none();
+/// Takes the objects of a tuple into a struct of them, for the life of the process.
+static bool take_objects(PyObject* given, void* taken, size_t size) {
+    const Py_ssize_t count = (Py_ssize_t)(size / sizeof(PyObject*));
+    if (PyTuple_Size(given) != count) return PyErr_Format(PyExc_ValueError, "%zd objects are needed", count) != NULL;
+    for (Py_ssize_t i = 0; i < count; ++i) set_reference((PyObject**)taken + i, PyTuple_GetItem(given, i));
+    return true;
 }
 
-static PyObject* connect_torch(PyObject* module, PyObject* args) {
-    torch_objects given;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOOO", &given.note_failure, &given.not_finished, &given.unmeasured,
-                          &given.keep_tensors, &given.tensor, &given.tensors_in))
-        return NULL;
-    PyObject** objects = (PyObject**)&given;
-    for (size_t i = 0; i < sizeof given / sizeof(void*); ++i) Py_INCREF(objects[i]);  // for the life of the process
-    hooks = given;
-    return new_none();
+static PyObject* connect(PyObject* module, PyObject* args) {
+    PyObject *addresses = NULL, *objects = NULL;
+    if (!PyArg_ParseTuple(args, "OO", &addresses, &objects)) return NULL;
+    return none_if(connect_library(addresses) && take_objects(objects, &package, sizeof package));
+}
+
+static PyObject* connect_torch(PyObject* module, PyObject* objects) {
+    return none_if(take_objects(objects, &hooks, sizeof hooks));
 }
 
 static PyObject* end_done(PyObject* module, PyObject* profiler) {
-    (void)module;
-    return end_done_spans(profiler) ? new_none() : NULL;
+    return none_if(end_done_spans(profiler));
 }
 
 static PyObject* expected_callbacks(PyObject* module, PyObject* unused) {
-    (void)module;
-    (void)unused;
     return count_callbacks();
 }
 
@@ -71,8 +59,8 @@ static struct PyModuleDef definition = {
     .m_methods = functions,
 };
 
-#define DEFINE_TYPE(name) PyTypeObject* name##_type;
-EACH_TYPE(DEFINE_TYPE)
+#define TYPE_VARIABLE(name) PyTypeObject* name##_type;
+EACH_TYPE(TYPE_VARIABLE)
 
 static const struct {
     PyTypeObject** type;

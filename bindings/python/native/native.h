@@ -89,9 +89,9 @@ struct phase_thread {
     bool keeps_lock;
 };
 
-/// An open `with` block.
+/// An open `with` block, or span of a hook's.
 typedef struct {
-    unsigned long thread;
+    unsigned long key;  ///< a thread, or 0 for the whole process
     cep_span span;
     void* stream;
 } block;
@@ -121,13 +121,12 @@ typedef struct region_object {
 } region_object;
 
 /// The module's types, each of a file here.
-#define EACH_TYPE(DO)  \
-    DO(profiler)       \
-    DO(region)         \
-    DO(timed_function) \
-    DO(open_spans)     \
-    DO(side_stream)    \
-    DO(async_span) DO(indices) DO(bucket_timer) DO(bucket_function) DO(backward) DO(forward) DO(timed_forward)
+#define EACH_TYPE(DO)                                                                                           \
+    DO(profiler)                                                                                                \
+    DO(region)                                                                                                  \
+    DO(timed_function)                                                                                          \
+    DO(open_spans) DO(side_stream) DO(async_span) DO(indices) DO(bucket_timer) DO(bucket_function) DO(backward) \
+        DO(forward) DO(timed_forward)
 #define DECLARE_TYPE(name)            \
     extern PyTypeObject* name##_type; \
     extern PyType_Spec name##_spec;
@@ -153,10 +152,36 @@ static inline PyObject* new_none(void) {
     return Py_None;
 }
 
+/// Drops references, each of which may be NULL.
+#define DROP(...) drop((PyObject*[]){__VA_ARGS__}, sizeof((PyObject*[]){__VA_ARGS__}) / sizeof(PyObject*))
+static inline void drop(PyObject* const* objects, size_t count) {
+    for (size_t i = 0; i < count; ++i) Py_XDECREF(objects[i]);
+}
+
 /// Drops the result of a call. Whether it is one, and no exception.
 static inline bool is_done(PyObject* result) {
     Py_XDECREF(result);
     return result != NULL;
+}
+
+/// The result of a method.
+static inline PyObject* none_if(bool done) {
+    return done ? new_none() : NULL;
+}
+
+/// The result of a function of one argument, and an attribute; NULL also where the argument or the object is NULL.
+static inline PyObject* call_with(PyObject* function, PyObject* argument) {
+    return argument != NULL ? PyObject_CallFunctionObjArgs(function, argument, NULL) : NULL;
+}
+static inline PyObject* attribute_of(PyObject* object, const char* name) {
+    return object != NULL ? PyObject_GetAttrString(object, name) : NULL;
+}
+
+/// Whether an object that is not NULL is true; −1 with an exception. Drops it.
+static inline int truth_of(PyObject* object) {
+    const int truth = object != NULL ? PyObject_IsTrue(object) : -1;
+    Py_XDECREF(object);
+    return truth;
 }
 
 /// Puts a new reference into a field.
@@ -196,6 +221,10 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
 bool add_with_calls(void);
 /// Fills in the region's attrs; false with an exception.
 bool fill_attrs(region_object* region);
+/// Open spans of a region by key, innermost last: a thread, or 0 for the whole process.
+bool push_block(region_object* region, block entered);
+/// Takes the innermost block of a key; false if it has none.
+bool pop_block(region_object* region, unsigned long key, block* left);
 
 /// Waits on a SideStream for the work of the current stream. Returns that stream, as wait_on_side_stream() takes it (a
 /// new reference), and the SideStream's address. NULL with an exception.
@@ -243,16 +272,29 @@ PyObject* take_error(void);
 /// Counts the exception that is set, if any, as a hook's failure, which does not reach the trainer. False if it is to
 /// end the program: then it stays set.
 bool note_failure(void);
-/// The exception of a call of the trainer's, taken while a hook ends what it began.
+/// The exception of a call of the trainer's, taken while a hook ends what it began; all NULL: none.
 typedef struct {
     PyObject *type, *value, *traceback;
 } taken_error;
+static inline taken_error take(void) {
+    taken_error error;
+    PyErr_Fetch(&error.type, &error.value, &error.traceback);
+    return error;
+}
+static inline void put_back(taken_error error) {
+    PyErr_Restore(error.type, error.value, error.traceback);
+}
 /// Gives the trainer its result, or its exception as it was. A hook's own failure is counted; one that is to end the
 /// program takes their place.
-PyObject* after_hook(bool succeeded, PyObject* result, taken_error* error);
+PyObject* after_hook(bool succeeded, PyObject* result, taken_error error);
 
 // The references that an object of a type here holds stand right behind its head, up to a last one.
 
+/// Takes the arguments of __init__() as the first references. `types`: of each; NULL: any. −1 with an exception.
+int take_arguments(PyObject* object, PyObject* args, PyTypeObject* const* types, Py_ssize_t count);
+#define TAKE_ARGUMENTS(object, args, ...)                        \
+    take_arguments(object, args, (PyTypeObject*[]){__VA_ARGS__}, \
+                   sizeof((PyTypeObject*[]){__VA_ARGS__}) / sizeof(PyTypeObject*))
 /// For the collector.
 int visit_references(PyObject* object, size_t count, visitproc visit, void* arg);
 /// Drops the references and the object.
@@ -267,6 +309,15 @@ void free_object(PyObject* object, size_t count);
     static void name##_drop(PyObject* object) {                                                              \
         PyObject_GC_UnTrack(object);                                                                         \
         free_object(object, name##_references);                                                              \
+    }
+
+/// The type of a NAME_object, with its NAME_slots.
+#define DEFINE_TYPE(kind, text, more_flags)         \
+    PyType_Spec kind##_spec = {                     \
+        .name = "cep._native." text,                \
+        .basicsize = sizeof(kind##_object),         \
+        .flags = Py_TPFLAGS_DEFAULT | (more_flags), \
+        .slots = kind##_slots,                      \
     }
 
 #endif

@@ -5,7 +5,6 @@
 
 static PyObject* profiler_current_stream(PyObject* object, PyObject* unused) {
     void* stream = NULL;
-    (void)unused;
     return current_stream((profiler_object*)object, &stream) ? PyLong_FromVoidPtr(stream) : NULL;
 }
 
@@ -68,16 +67,12 @@ static PyObject* profiler_step(PyObject* object, PyObject* const* args, Py_ssize
     if (!end_done_spans(object)) return NULL;
     self->step = step;
     if (self->enabled && !begin_step(self)) return NULL;
-    if (is_given(self->on_step) && (self->wants_steps || was_recording != is_recording(self))) {
-        PyObject* called = PyObject_CallFunctionObjArgs(self->on_step, NULL);
-        if (called == NULL) return NULL;
-        Py_DECREF(called);
-    }
+    const bool calls = is_given(self->on_step) && (self->wants_steps || was_recording != is_recording(self));
+    if (calls && !is_done(PyObject_CallObject(self->on_step, NULL))) return NULL;
     return is_first ? PyObject_CallMethod(object, "_move_early", "i", (int)is_given(given)) : new_none();
 }
 
 static PyObject* profiler_set_library_step(PyObject* object, PyObject* unused) {
-    (void)unused;
     tell_library((profiler_object*)object);
     return new_none();
 }
@@ -182,13 +177,11 @@ static PyObject* arguments_by_name(PyObject* const* args, PyObject* names) {
 
 /// Python's _make_region(), with the same arguments.
 static PyObject* make_region(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    PyObject* method = PyObject_GetAttrString(self, "_make_region");
+    PyObject* method = attribute_of(self, "_make_region");
     PyObject* positional = method != NULL ? arguments_tuple(args, count) : NULL;
     PyObject* keywords = positional != NULL ? arguments_by_name(args + count, names) : NULL;
     PyObject* region = keywords != NULL ? PyObject_Call(method, positional, keywords) : NULL;
-    Py_XDECREF(method);
-    Py_XDECREF(positional);
-    Py_XDECREF(keywords);
+    DROP(method, positional, keywords);
     return region;
 }
 
@@ -262,7 +255,6 @@ static PyObject* profiler_phase(PyObject* object, PyObject* const* args, Py_ssiz
 static PyObject* profiler_end_phase(PyObject* object, PyObject* unused) {
     profiler_object* self = (profiler_object*)object;
     const struct phase_thread* found = find_phase(self);
-    (void)unused;
     if (found == NULL) return new_none();
     const struct phase_thread phase = *found;
     note_phase(self, false, NULL, false);
@@ -384,15 +376,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
+static PyType_Slot profiler_slots[] = {
     {Py_tp_dealloc, profiler_free}, {Py_tp_traverse, profiler_traverse},
     {Py_tp_clear, profiler_clear},  {Py_tp_members, members},
     {Py_tp_methods, methods},       {0, NULL},
 };
 
-PyType_Spec profiler_spec = {
-    .name = "cep._native.ProfilerCalls",
-    .basicsize = sizeof(profiler_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+DEFINE_TYPE(profiler, "ProfilerCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);

@@ -41,7 +41,7 @@ bool begin_span(region_object* self, cep_span* span, void** stream) {
 
 /// Copies the type's name, cut to whole characters of at most error_max_bytes.
 static bool error_name(PyObject* error, char* out) {
-    PyObject* name = PyObject_GetAttrString(error, "__name__");
+    PyObject* name = attribute_of(error, "__name__");
     PyObject* text = name != NULL ? PyUnicode_AsUTF8String(name) : NULL;
     Py_XDECREF(name);
     if (text == NULL) return false;
@@ -78,7 +78,7 @@ bool end_span(region_object* self, cep_span span, void* stream, PyObject* error)
 // While any block is open, unrecorded blocks are entered too (with CEP_SPAN_NONE as their span), so that every exit
 // finds its own block.
 
-static bool push_block(region_object* self, block entered) {
+bool push_block(region_object* self, block entered) {
     if (self->block_count == self->block_capacity) {
         const Py_ssize_t capacity = 2 * self->block_capacity;
         block* blocks = PyMem_Malloc((size_t)capacity * sizeof *blocks);
@@ -92,11 +92,9 @@ static bool push_block(region_object* self, block entered) {
     return true;
 }
 
-/// Takes this thread's innermost block; false if it has none.
-static bool pop_block(region_object* self, block* left) {
-    const unsigned long thread = this_thread();
+bool pop_block(region_object* self, unsigned long key, block* left) {
     for (Py_ssize_t i = self->block_count; i-- > 0;) {
-        if (self->blocks[i].thread != thread) continue;
+        if (self->blocks[i].key != key) continue;
         *left = self->blocks[i];
         --self->block_count;
         for (; i < self->block_count; ++i) self->blocks[i] = self->blocks[i + 1];
@@ -107,15 +105,12 @@ static bool pop_block(region_object* self, block* left) {
 
 bool note_early(region_object* self, bool enters) {
     if (((profiler_object*)self->profiler)->step >= 0) return true;
-    PyObject* noted = enters ? PyObject_CallMethod(self->profiler, "_enter_early", "O", self)
-                             : PyObject_CallMethod(self->profiler, "_leave_early", NULL);
-    Py_XDECREF(noted);
-    return noted != NULL;
+    return is_done(enters ? PyObject_CallMethod(self->profiler, "_enter_early", "O", self)
+                          : PyObject_CallMethod(self->profiler, "_leave_early", NULL));
 }
 
 static PyObject* region_enter(PyObject* object, PyObject* unused) {
     region_object* self = (region_object*)object;
-    (void)unused;
     if (!is_initialised(self) || !note_early(self, true)) return NULL;
     const bool recording = is_recording((profiler_object*)self->profiler);
     if (recording || self->block_count > 0) {
@@ -131,8 +126,8 @@ static PyObject* region_exit(PyObject* object, PyObject* const* args, Py_ssize_t
     region_object* self = (region_object*)object;
     block left;
     if (self->profiler != NULL && !note_early(self, false)) return NULL;
-    if (self->block_count == 0 || !pop_block(self, &left)) return new_none();
-    return end_span(self, left.span, left.stream, count > 0 ? args[0] : NULL) ? new_none() : NULL;
+    if (self->block_count == 0 || !pop_block(self, this_thread(), &left)) return new_none();
+    return none_if(end_span(self, left.span, left.stream, count > 0 ? args[0] : NULL));
 }
 
 // ---- Spans for Python's decorators and hooks -----------------------------------------------------------------------
@@ -140,7 +135,6 @@ static PyObject* region_exit(PyObject* object, PyObject* const* args, Py_ssize_t
 static PyObject* region_begin(PyObject* object, PyObject* unused) {
     cep_span span = CEP_SPAN_NONE;
     void* stream = NULL;
-    (void)unused;
     if (!begin_span((region_object*)object, &span, &stream)) return NULL;
     return Py_BuildValue("(KN)", (unsigned long long)span, PyLong_FromVoidPtr(stream));
 }
@@ -150,7 +144,7 @@ static PyObject* region_end(PyObject* object, PyObject* args) {
     PyObject *stream = NULL, *error = NULL;
     void* address = NULL;
     if (!PyArg_ParseTuple(args, "KOO", &span, &stream, &error) || !address_of(stream, &address)) return NULL;
-    return end_span((region_object*)object, span, address, error) ? new_none() : NULL;
+    return none_if(end_span((region_object*)object, span, address, error));
 }
 
 // ---- The type ------------------------------------------------------------------------------------------------------
@@ -176,7 +170,6 @@ static int region_init(PyObject* object, PyObject* args, PyObject* keywords) {
     PyObject *profiler = NULL, *name = NULL, *handle = NULL, *stream = NULL, *attributes = NULL;
     void* address = NULL;
     bool has_handle = false;
-    (void)keywords;
     if (self->profiler != NULL) return 0;
     if (!PyArg_ParseTuple(args, "O!OOOO", profiler_type, &profiler, &name, &handle, &stream, &attributes)) return -1;
     if (!optional_address(handle, &address, &has_handle)) return -1;
@@ -199,7 +192,6 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
 
 static PyObject* region_recording(PyObject* object, void* unused) {
     const region_object* self = (region_object*)object;
-    (void)unused;
     if (!is_initialised(self)) return NULL;
     PyObject* recording = ((profiler_object*)self->profiler)->recording;
     Py_INCREF(recording);
@@ -207,7 +199,6 @@ static PyObject* region_recording(PyObject* object, void* unused) {
 }
 
 static PyObject* region_stream(PyObject* object, void* unused) {
-    (void)unused;
     const region_object* self = (region_object*)object;
     return self->has_stream ? PyLong_FromVoidPtr(self->stream) : new_none();
 }
@@ -251,19 +242,14 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
+static PyType_Slot region_slots[] = {
     {Py_tp_init, region_init},         {Py_tp_dealloc, region_free},
     {Py_tp_traverse, region_traverse}, {Py_tp_clear, region_clear},
     {Py_tp_members, members},          {Py_tp_getset, properties},
     {Py_tp_methods, methods},          {0, NULL},
 };
 
-PyType_Spec region_spec = {
-    .name = "cep._native.RegionCalls",
-    .basicsize = sizeof(region_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+DEFINE_TYPE(region, "RegionCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
 
 // ---- WithCall: __enter__ and __exit__ ------------------------------------------------------------------------------
 //
@@ -289,7 +275,6 @@ static PyObject* bound_call(const with_call_object* self, region_object* region)
 
 static PyObject* with_call_get(PyObject* object, PyObject* region, PyObject* type) {
     const with_call_object* self = (const with_call_object*)object;
-    (void)type;
     if (region != NULL && PyObject_TypeCheck(region, region_type)) return bound_call(self, (region_object*)region);
     PyObject* found = self->method != NULL ? self->method : object;
     Py_INCREF(found);
@@ -298,12 +283,7 @@ static PyObject* with_call_get(PyObject* object, PyObject* region, PyObject* typ
 
 static PyType_Slot with_call_slots[] = {{Py_tp_descr_get, with_call_get}, {0, NULL}};
 
-static PyType_Spec with_call_spec = {
-    .name = "cep._native.WithCall",
-    .basicsize = sizeof(with_call_object),
-    .flags = Py_TPFLAGS_DEFAULT,
-    .slots = with_call_slots,
-};
+static DEFINE_TYPE(with_call, "WithCall", 0);
 
 bool add_with_calls(void) {
     PyObject* type = PyType_FromSpec(&with_call_spec);

@@ -85,10 +85,9 @@ static PyObject* wait_for_current(side_stream_object* self) {
 PyObject* enter_side_stream(PyObject* object, void** address) {
     side_stream_object* self = (side_stream_object*)object;
     PyObject* arguments = wait_for_current(self);
-    PyObject* number = arguments != NULL ? PyObject_GetAttrString(self->stream, "cuda_stream") : NULL;
-    const bool entered = number != NULL && address_of(number, address);
+    PyObject* number = arguments != NULL ? attribute_of(self->stream, "cuda_stream") : NULL;
+    if (number == NULL || !address_of(number, address)) Py_CLEAR(arguments);
     Py_XDECREF(number);
-    if (!entered) Py_CLEAR(arguments);
     return arguments;
 }
 
@@ -137,7 +136,6 @@ static int side_stream_init(PyObject* object, PyObject* args, PyObject* keywords
     side_stream_object* self = (side_stream_object*)object;
     PyObject *device = NULL, *stream = NULL, *calls = NULL;
     int on_device = 0, waits = 0;
-    (void)keywords;
     if (!PyArg_ParseTuple(args, "OOO!pp", &device, &stream, &PyTuple_Type, &calls, &on_device, &waits)) return -1;
     for (Py_ssize_t i = 0; i < side_stream_calls; ++i) {
         PyObject* given = PyTuple_GetItem(calls, i);
@@ -173,7 +171,7 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
+static PyType_Slot side_stream_slots[] = {
     {Py_tp_init, side_stream_init},
     {Py_tp_dealloc, side_stream_free},
     {Py_tp_traverse, side_stream_traverse},
@@ -181,9 +179,4 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-PyType_Spec side_stream_spec = {
-    .name = "cep._native.SideStream",
-    .basicsize = sizeof(side_stream_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+DEFINE_TYPE(side_stream, "SideStream", Py_TPFLAGS_HAVE_GC);

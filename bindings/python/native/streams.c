@@ -13,6 +13,22 @@ static PyObject** references_of(PyObject* object) {
     return (PyObject**)(object + 1);
 }
 
+int take_arguments(PyObject* object, PyObject* args, PyTypeObject* const* types, Py_ssize_t count) {
+    if (PyTuple_Size(args) != count) {
+        PyErr_Format(PyExc_TypeError, "%R takes %zd arguments", Py_TYPE(object), count);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* given = PyTuple_GetItem(args, i);
+        if (types[i] != NULL && !PyObject_TypeCheck(given, types[i])) {
+            PyErr_Format(PyExc_TypeError, "argument %zd is to be %R, not %R", i, types[i], given);
+            return -1;
+        }
+        set_reference(&references_of(object)[i], given);
+    }
+    return 0;
+}
+
 int visit_references(PyObject* object, size_t count, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(object));
     for (size_t i = 0; i < count; ++i) Py_VISIT(references_of(object)[i]);
@@ -41,12 +57,8 @@ bool stream_address_of(PyObject* stream, void** address) {
         return true;
     }
     PyObject* number = NULL;
-    if (PyLong_CheckExact(stream)) {
-        Py_INCREF(stream);
-        number = stream;
-    } else {
-        number = PyObject_GetAttrString(stream, "cuda_stream");
-    }
+    set_reference(&number, PyLong_CheckExact(stream) ? stream : NULL);
+    if (number == NULL) number = attribute_of(stream, "cuda_stream");
     const bool found = number != NULL && PyLong_CheckExact(number) && address_of(number, address);
     Py_XDECREF(number);
     PyErr_Clear();
@@ -56,38 +68,28 @@ bool stream_address_of(PyObject* stream, void** address) {
 // ---- Exceptions in hooks -------------------------------------------------------------------------------------------
 
 PyObject* take_error(void) {
-    PyObject *type = NULL, *value = NULL, *traceback = NULL;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (type != NULL && !PyErr_GivenExceptionMatches(type, PyExc_Exception)) PyErr_SetInterrupt();
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-    return type;
+    const taken_error error = take();
+    if (error.type != NULL && !PyErr_GivenExceptionMatches(error.type, PyExc_Exception)) PyErr_SetInterrupt();
+    DROP(error.value, error.traceback);
+    return error.type;
 }
 
 bool note_failure(void) {
     if (PyErr_Occurred() == NULL) return true;
     if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
-    PyObject *type = NULL, *value = NULL, *traceback = NULL;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject* noted = PyObject_CallFunctionObjArgs(hooks.note_failure, value, NULL);
-    if (noted == NULL) PyErr_Clear();
-    Py_XDECREF(noted);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
+    taken_error error = take();
+    PyErr_NormalizeException(&error.type, &error.value, &error.traceback);
+    if (!is_done(call_with(hooks.note_failure, error.value))) PyErr_Clear();
+    DROP(error.type, error.value, error.traceback);
     return true;
 }
 
-PyObject* after_hook(bool succeeded, PyObject* result, taken_error* error) {
+PyObject* after_hook(bool succeeded, PyObject* result, taken_error error) {
     if (succeeded || note_failure()) {
-        PyErr_Restore(error->type, error->value, error->traceback);
+        put_back(error);
         return result;
     }
-    Py_XDECREF(result);
-    Py_XDECREF(error->type);
-    Py_XDECREF(error->value);
-    Py_XDECREF(error->traceback);
+    DROP(result, error.type, error.value, error.traceback);
     return NULL;
 }
 
@@ -123,11 +125,7 @@ bool set_stream_source(profiler_object* self, PyObject* pair) {
     PyObject* argument = PyTuple_GetItem(pair, 1);
     if (function == NULL || argument == NULL) return false;
     set_reference(&self->stream_source, function);
-    Py_CLEAR(self->stream_argument);
-    if (argument != Py_None) {
-        Py_INCREF(argument);
-        self->stream_argument = argument;
-    }
+    set_reference(&self->stream_argument, argument != Py_None ? argument : NULL);
     note_function(self);
     return true;
 }
@@ -147,15 +145,13 @@ bool find_stream_source(profiler_object* self) {
 
 PyObject* enter_device(profiler_object* self) {
     if (self->device == NULL || PyErr_Occurred() != NULL) return NULL;
-    PyObject* before = PyObject_CallFunctionObjArgs(self->exchange_device, self->device, NULL);
+    PyObject* before = call_with(self->exchange_device, self->device);
     if (before == NULL) PyErr_Clear();
     return before;
 }
 
 void leave_device(profiler_object* self, PyObject* before) {
     if (before == NULL) return;
-    PyObject* left = PyObject_CallFunctionObjArgs(self->exchange_device, before, NULL);
-    if (left == NULL) PyErr_Clear();
-    Py_XDECREF(left);
+    if (!is_done(call_with(self->exchange_device, before))) PyErr_Clear();
     Py_DECREF(before);
 }

@@ -19,15 +19,13 @@ static PyObject* call_timed(region_object* region, PyObject* function, PyObject*
     const bool is_early = ((profiler_object*)region->profiler)->step < 0;
     if (is_early ? !note_early(region, true) : !begin_span(region, &span, &stream)) return NULL;
     PyObject* result = PyObject_Call(function, args, keywords);
-    if (result != NULL) {
-        if (!end_span(region, span, stream, NULL) || (is_early && !note_early(region, false))) Py_CLEAR(result);
-        return result;
-    }
-    PyObject *type = NULL, *value = NULL, *traceback = NULL;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (!end_span(region, span, stream, type) || (is_early && !note_early(region, false))) PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
-    return NULL;
+    const taken_error error = take();
+    const bool ended = end_span(region, span, stream, error.type) && (!is_early || note_early(region, false));
+    if (result == NULL)
+        put_back(error);  // in the place of one of the span's
+    else if (!ended)
+        Py_CLEAR(result);
+    return result;
 }
 
 static PyObject* timed_function_call(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -46,7 +44,6 @@ static PyObject* timed_function_call(PyObject* object, PyObject* args, PyObject*
 
 /// As a function's: binds methods.
 static PyObject* timed_function_bind(PyObject* object, PyObject* instance, PyObject* type) {
-    (void)type;
     if (!is_given(instance)) {
         Py_INCREF(object);
         return object;
@@ -57,7 +54,6 @@ static PyObject* timed_function_bind(PyObject* object, PyObject* instance, PyObj
 static int timed_function_init(PyObject* object, PyObject* args, PyObject* keywords) {
     timed_function_object* self = (timed_function_object*)object;
     PyObject *region = NULL, *function = NULL, *other = NULL, *switched = NULL;
-    (void)keywords;
     if (!PyArg_ParseTuple(args, "O!O|OO!", region_type, &region, &function, &other, &PyList_Type, &switched)) return -1;
     set_reference(&self->region, region);
     set_reference(&self->switched, switched);
@@ -68,12 +64,10 @@ static int timed_function_init(PyObject* object, PyObject* args, PyObject* keywo
 
 /// As functions are: pickled by name, never copied.
 static PyObject* timed_function_reduce(PyObject* object, PyObject* unused) {
-    (void)unused;
     return PyObject_GetAttrString(object, "__qualname__");
 }
 
 static PyObject* timed_function_copy(PyObject* object, PyObject* unused) {
-    (void)unused;
     Py_INCREF(object);
     return object;
 }
@@ -84,7 +78,6 @@ static PyObject* timed_function_repr(PyObject* object) {
 
 static PyObject* timed_function_dict(PyObject* object, void* unused) {
     timed_function_object* self = (timed_function_object*)object;
-    (void)unused;
     if (self->attributes == NULL) self->attributes = PyDict_New();
     Py_XINCREF(self->attributes);
     return self->attributes;
@@ -122,7 +115,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
+static PyType_Slot timed_function_slots[] = {
     {Py_tp_init, timed_function_init},
     {Py_tp_dealloc, timed_function_free},
     {Py_tp_traverse, timed_function_traverse},
@@ -136,9 +129,4 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-PyType_Spec timed_function_spec = {
-    .name = "cep._native.TimedFunction",
-    .basicsize = sizeof(timed_function_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR,
-    .slots = slots,
-};
+DEFINE_TYPE(timed_function, "TimedFunction", Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR);
