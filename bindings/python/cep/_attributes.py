@@ -36,7 +36,7 @@ class Attributes(NamedTuple):
 _ASYNC_FLAG = 1  # CEP_ATTRS_ASYNC
 
 
-def _plain_number(value: object) -> Union[int, float]:
+def plain_number(value: object) -> Union[int, float]:
     """Converts numbers of other libraries (numpy.int64) for json.
 
     Refuses tensors: reading one would synchronise the device.
@@ -57,7 +57,7 @@ def meta_text(meta: Meta) -> bytes:
     if not isinstance(meta, Mapping):
         raise OptionError(EJSON, f"meta: a mapping or JSON text is needed, not {type(meta).__name__}")
     try:
-        return json.dumps(dict(meta), default=_plain_number, allow_nan=False, separators=(",", ":")).encode()
+        return json.dumps(dict(meta), default=plain_number, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OptionError(EJSON, f"meta: {error}") from None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 from ._errors import OK, error_for
+from ._stats import Stats
 
 SONAME = "libcep.so.0"
 # The declarations below follow this version's header. Each minor version of 0.x may change it incompatibly.
@@ -68,27 +69,7 @@ class Attrs(ctypes.Structure):
 class StatsStruct(ctypes.Structure):
     """cep_stats."""
 
-    _fields_ = [("struct_size", c_uint32), ("threads", c_uint32)] + [
-        (name, c_uint64)
-        for name in (
-            "recorded",
-            "written",
-            "dropped_ring",
-            "dropped_slots",
-            "dropped_pool",
-            "dropped_file",
-            "dropped_io",
-            "dropped_meta",
-            "capture_skipped",
-            "cuda_errors",
-            "abandoned",
-            "open_spans",
-            "bytes_written",
-            "self_ns",
-            "pending",
-            "trainer_ns",
-        )
-    ]
+    _fields_ = [("struct_size", c_uint32), ("threads", c_uint32), *((name, c_uint64) for name in Stats._fields[1:])]
 
 
 class Span(c_uint64):

@@ -10,65 +10,41 @@ import math
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple, Optional, Union
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, Union
 
 from . import _ffi
-from ._attributes import meta_text
+from ._attributes import meta_text, plain_number
 from ._errors import EJSON, EOPTION, OptionError
 
 PathText = Union[str, "os.PathLike[str]"]
 Config = Union[PathText, Mapping[str, Any]]
 
 DIRECTORY_NAME = "cuda_event_profiler"
-
-_INT32 = (-(2**31), 2**31 - 1)
-_INT64 = (-(2**63), 2**63 - 1)
-# These limits keep a value from being truncated to its field's type, and -1 from meaning "ask the launcher". libcep
-# checks everything else.
-_WHOLE_NUMBERS = {
-    "rank": (0, _INT32[1]),
-    "world_size": (0, _INT32[1]),
-    "local_rank": (0, _INT32[1]),
-    "start_step": _INT64,
-    "end_step": _INT64,
-    "record_every_n_steps": _INT64,
-    "flush_every_n_steps": _INT64,
-    "max_file_bytes": _INT64,
-    "ring_capacity": _INT64,
-    "pool_limit": _INT64,
-}
-_NUMBERS = ("max_overhead_percent",)
-_CHOICES = {"layout": _ffi.LAYOUTS, "backend": _ffi.BACKENDS}
+_FROM_LAUNCHER = ("rank", "world_size", "local_rank")
 
 
-def _whole_number(name: str, value: object, limits: tuple[int, int]) -> int:
-    try:
-        number = value.__index__()  # type: ignore[attr-defined]
-    except (AttributeError, TypeError):
-        raise OptionError(EOPTION, f"{name}: a whole number is needed, not {value!r}") from None
-    if not limits[0] <= number <= limits[1]:
-        raise OptionError(EOPTION, f"{name}: {value!r} is outside {limits[0]} to {limits[1]}")
-    return int(number)
+def _plain(value: object) -> Any:
+    """Numbers and sequences of other libraries (numpy.int64, range) for json."""
+    return list(value) if isinstance(value, Iterable) else plain_number(value)
 
 
-def _number(name: str, value: object) -> float:
-    if isinstance(value, (str, bytes, bool)):
-        raise OptionError(EOPTION, f"{name}: a number is needed, not {value!r}")
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        raise OptionError(EOPTION, f"{name}: a number is needed, not {value!r}") from None
-
-
-def _choice(name: str, value: object, choices: Mapping[str, int]) -> int:
-    if isinstance(value, str) and value in choices:
-        return choices[value]
-    raise OptionError(EOPTION, f"{name}: {value!r} is none of {', '.join(choices)}")
+def _json(options: Mapping[str, Any]) -> bytes:
+    members = []
+    for name, value in options.items():
+        if name in _FROM_LAUNCHER and value == -1:  # to libcep: find it
+            raise OptionError(EOPTION, f"{name}: -1 is negative")
+        try:
+            members.append(f'"{name}": {json.dumps(value, default=_plain, allow_nan=False)}')
+        except (TypeError, ValueError) as error:
+            raise OptionError(EOPTION, f"{name}: {value!r}: {error}") from None
+    return ("{" + ", ".join(members) + "}").encode()
 
 
 def kind_number(kind: str) -> int:
     """The CEP_KIND_… number of a kind's name."""
-    return _choice("kind", kind, _ffi.KINDS)
+    if isinstance(kind, str) and kind in _ffi.KINDS:
+        return _ffi.KINDS[kind]
+    raise OptionError(EOPTION, f"kind: {kind!r} is none of {', '.join(_ffi.KINDS)}")
 
 
 def _text(name: str, value: PathText) -> bytes:
@@ -79,16 +55,6 @@ def _text(name: str, value: PathText) -> bytes:
     if b"\0" in text:
         raise OptionError(EOPTION, f"{name}: {value!r} contains a NUL")
     return text
-
-
-def _rank_array(ranks: object) -> Any:
-    try:
-        numbers = [_whole_number("ranks", rank, (0, _INT32[1])) for rank in ranks]  # type: ignore[attr-defined]
-    except TypeError:
-        raise OptionError(EOPTION, f"ranks: a sequence of ranks is needed, not {ranks!r}") from None
-    if not numbers:
-        raise OptionError(EOPTION, "ranks: empty; leave it out for all ranks, or pass enable=False")
-    return (ctypes.c_int32 * len(numbers))(*numbers)
 
 
 # How trainers' own configurations wrap these options, in YAML mostly.
@@ -134,25 +100,16 @@ def _config_text(config: Config) -> bytes:
 
 
 def _set_explicit(options: _ffi.Options, explicit: Mapping[str, Any]) -> None:
-    for name, value in explicit.items():
-        if value is None:
-            continue
-        if name in _WHOLE_NUMBERS:
-            setattr(options, name, _whole_number(name, value, _WHOLE_NUMBERS[name]))
-        elif name in _NUMBERS:
-            setattr(options, name, _number(name, value))
-        elif name in _CHOICES:
-            setattr(options, name, _choice(name, value, _CHOICES[name]))
-        elif name == "enable":
-            options.enable = 1 if value else 0
-        elif name == "ranks":
-            array = _rank_array(value)
-            options.ranks = ctypes.cast(array, ctypes.POINTER(ctypes.c_int32))
-            options.ranks_count = len(array)
-        elif name == "meta":
-            options.meta = meta_text(value)
-        else:
-            setattr(options, name, _text(name, value))
+    """libcep checks what it is given. Paths need not be of UTF-8, so they do not go through JSON."""
+    given = {name: value for name, value in explicit.items() if value is not None}
+    directory, meta = given.pop("directory", None), given.pop("meta", None)
+    if "enable" in given:
+        given["enable"] = bool(given["enable"])
+    _ffi.check(_ffi.options_load_json(ctypes.byref(options), _json(given)))
+    if directory is not None:
+        options.directory = _text("directory", directory)
+    if meta is not None:
+        options.meta = meta_text(meta)
 
 
 def one_directory(output_dir: Optional[PathText], directory: Optional[PathText]) -> Optional[PathText]:

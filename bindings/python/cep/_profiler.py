@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 import weakref
-from ctypes import byref, c_void_p
+from ctypes import byref, c_void_p, sizeof
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 
@@ -20,7 +20,7 @@ from ._handle import Handle, Removal, undo_all
 from ._launcher import rank_and_size, rank_in_job, run_under_cep_run
 from ._options import Config, PathText, Sampling, kind_number, one_directory, options_struct, rank_file
 from ._region import Region, TimedIterable
-from ._stats import Stats, read_stats
+from ._stats import Stats
 from ._streams import Stream
 
 Item = TypeVar("Item")
@@ -269,7 +269,9 @@ class Profiler(ProfilerCalls, Handle):
     @property
     def stats(self) -> Stats:
         """The counts so far. All are 0 when off. They are no consistent snapshot while other threads record."""
-        return read_stats(self._handle)
+        struct = _ffi.StatsStruct(struct_size=sizeof(_ffi.StatsStruct))
+        _ffi.check(_ffi.get_stats(self._handle, byref(struct)))
+        return Stats(*(getattr(struct, field) for field in Stats._fields))
 
     def add_settings(self, settings: Mapping[str, Any]) -> None:
         """Adds settings to those of the run row that cep read when the profiler was opened: what a trainer was told, for

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import byref, c_void_p
 from typing import NamedTuple
 
-from . import _ffi
 
-
-class Stats(NamedTuple):
+class Stats(NamedTuple):  # the fields of cep_stats in their order
     """Counts since the profiler was opened. Every span begun on a recorded step ends up as written, in one of the
     dropped counts, in capture_skipped, in abandoned, or still open."""
 
@@ -54,10 +50,3 @@ class Stats(NamedTuple):
         """Spans that are not in the file and never will be."""
         dropped = self.dropped_ring + self.dropped_slots + self.dropped_pool + self.dropped_file + self.dropped_io
         return dropped + self.capture_skipped + self.abandoned
-
-
-def read_stats(handle: c_void_p) -> Stats:
-    """Reads the current counts of the library's profiler."""
-    struct = _ffi.StatsStruct(struct_size=ctypes.sizeof(_ffi.StatsStruct))
-    _ffi.check(_ffi.get_stats(handle, byref(struct)))
-    return Stats(*(getattr(struct, field) for field in Stats._fields))
