@@ -27,9 +27,8 @@ import tempfile
 from pathlib import Path
 from typing import Mapping, Optional
 
-import metadata
 from elf import bundle_libraries, platform_tag, too_new
-from wheel_file import WheelFile
+from metadata import Project, WheelFile
 
 SOURCE = Path(__file__).resolve().parents[3]
 SETUP_OPTIONS = (
@@ -53,10 +52,10 @@ def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
     """Writes the .dist-info folder alone, which needs no build."""
-    project = metadata.read(SOURCE / "pyproject.toml")
+    project = Project(SOURCE)
     folder = Path(metadata_directory) / project.dist_info
     folder.mkdir(parents=True)
-    for name, text in project.files(SOURCE).items():
+    for name, text in project.files().items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder.name
 
@@ -81,8 +80,8 @@ def build_wheel(
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     """Packs the files of the checkout that git does not ignore; returns the archive's file name."""
-    project = metadata.read(SOURCE / "pyproject.toml")
-    root = f"{project.name}-{project.version}"
+    project = Project(SOURCE)
+    root = project.name
     command = ["git", "-C", str(SOURCE), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True)
     if listed.returncode != 0:
@@ -92,7 +91,7 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
             if name and (SOURCE / name).exists():
                 archive.add(SOURCE / name, f"{root}/{name}", recursive=False, filter=_without_owner)
         information = tarfile.TarInfo(f"{root}/PKG-INFO")
-        text = project.files(SOURCE)["METADATA"].encode()
+        text = project.files()["METADATA"].encode()
         information.size = len(text)
         archive.addfile(information, io.BytesIO(text))
     return f"{root}.tar.gz"
@@ -111,23 +110,19 @@ def _run(*command: str) -> None:
                          "names under Building are needed")
 
 
-def _meson() -> list[str]:
-    if shutil.which("meson") is None:
-        raise SystemExit("cep: no meson on PATH; it builds the library and the command")
-    return ["meson"]
-
-
 def _build(build: Path, setup_arguments: list[str]) -> None:
     if (build / "lib" / LIBRARY).exists() and (build / "tools" / "cep").exists():
         return
+    if shutil.which("meson") is None:
+        raise SystemExit("cep: no meson on PATH; it builds the library and the command")
     if not (build / "build.ninja").exists():
-        _run(*_meson(), "setup", *SETUP_OPTIONS, *setup_arguments, str(build), str(SOURCE))
-    _run(*_meson(), "compile", "-C", str(build), "cep:shared_library", "cep:executable", *_extension_module(build))
+        _run("meson", "setup", *SETUP_OPTIONS, *setup_arguments, str(build), str(SOURCE))
+    _run("meson", "compile", "-C", str(build), "cep:shared_library", "cep:executable", *_extension_module(build))
 
 
 def _extension_module(build: Path) -> list[str]:
     """The target of the extension module; none if Python's headers are missing. The package then uses ctypes, without hooks of PyTorch."""
-    command = [*_meson(), "introspect", "--targets", str(build)]
+    command = ["meson", "introspect", "--targets", str(build)]
     targets = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return [f"{target['name']}:shared_module" for target in targets if target["name"] == EXTENSION]
 
@@ -135,7 +130,7 @@ def _extension_module(build: Path) -> list[str]:
 def _stage(build: Path, install: Path, package: Path) -> None:
     """Installs the build below `install`, and makes the package of it: cep/*.py, cep/bin/cep, cep/lib/libcep.so.0."""
     _run(
-        *_meson(), "install", "-C", str(build), "--no-rebuild", "--quiet", "--strip",
+        "meson", "install", "-C", str(build), "--no-rebuild", "--quiet", "--strip",
         "--destdir", str(install), "--tags", "runtime,python-runtime,man",
     )  # fmt: skip
     shutil.copytree(_only(install, "cep/_ffi.py").parent, package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -162,19 +157,21 @@ def _refuse_newer_symbols(binaries: list[Path], newest_glibc: str) -> None:
 
 
 def _pack(package: Path, manual: Path, licences: list[Path], directory: Path) -> str:
-    project = metadata.read(SOURCE / "pyproject.toml")
+    project = Project(SOURCE)
     # Not "abi3": the wheel also serves Pythons that cannot load the extension module.
     tag = f"py3-none-{platform_tag(_binaries(package))}"
-    name = f"{project.name}-{project.version}-{tag}.whl"
-    with WheelFile(directory / name, project.dist_info) as wheel:
+    name = f"{project.name}-{tag}.whl"
+    with WheelFile(directory / name) as wheel:
         for path in sorted(path for path in package.rglob("*") if path.is_file()):
-            wheel.add(path, path.relative_to(package.parent).as_posix())
+            mode = 0o755 if os.access(path, os.X_OK) else 0o644
+            wheel.add(path.relative_to(package.parent).as_posix(), path.read_bytes(), mode)
         for path in sorted(manual.glob("man?/*")):
             # pip puts it below the environment's share/man, where man finds what belongs to a command on PATH.
-            wheel.add(path, f"{project.data}/data/share/man/{path.relative_to(manual).as_posix()}")
+            wheel.add(f"{project.name}.data/data/share/man/{path.relative_to(manual).as_posix()}", path.read_bytes())
         for path in licences:
-            wheel.add(path, f"{project.dist_info}/licenses/{path.name}")
-        for file, text in {**project.files(SOURCE), "WHEEL": project.wheel_text(tag)}.items():
-            wheel.add_text(f"{project.dist_info}/{file}", text)
+            wheel.add(f"{project.dist_info}/licenses/{path.name}", path.read_bytes())
+        for file, text in {**project.files(), "WHEEL": project.wheel_text(tag)}.items():
+            wheel.add(f"{project.dist_info}/{file}", text.encode())
+        wheel.add_record(f"{project.dist_info}/RECORD")
     print(f"{name}: {os.path.getsize(directory / name) / 1e6:.1f} MB", file=sys.stderr)
     return name

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles: objects that calls return, and that end what the call began."""
+"""Handles: objects that calls return, and that end what the call began; and functions of other people's objects, replaced for
+a while."""
 
 from __future__ import annotations
 
+import functools
+import types
 import warnings
-from types import TracebackType
-from typing import Callable, Iterable, Optional, TypeVar
+from typing import Any, Callable, Iterable, Optional, TypeVar
 
 Self = TypeVar("Self", bound="Handle")
 Removal = Callable[[], object]
@@ -27,12 +29,7 @@ class Handle:
     def __enter__(self: Self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        error: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         self._end()
 
     def _end(self) -> None:
@@ -51,3 +48,72 @@ class Removable(Handle):
 
     def _end(self) -> None:
         self.remove()
+
+
+_MISSING = object()
+
+Make = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Makes the new function from the original, which it is to call with the arguments that it gets."""
+
+
+def _store(owner: Any, name: str, value: Any) -> None:
+    """Sets an attribute, or deletes it."""
+    attributes = vars(owner)
+    if type(attributes) is not dict:  # of a class
+        setattr(owner, name, value) if value is not _MISSING else delattr(owner, name)
+    elif value is _MISSING:
+        del attributes[name]
+    else:
+        attributes[name] = value  # a module of PyTorch's looks at what setattr() sets for long
+
+
+class _Patch:
+    """A replaced function of an object. Patches may be removed in any order, and leave what others have put on."""
+
+    def __init__(self, owner: Any, name: str, make: Make) -> None:
+        self._owner, self._name = owner, name
+        self._before = vars(owner).get(name, _MISSING)  # missing: the function is one of the class
+        self._is_removed = False
+        original: Any = getattr(owner, name)
+        timed = make(original)
+
+        # Somebody may have kept or wrapped the new function: once removed, it only calls the original.
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return original(*args, **kwargs) if self._is_removed else timed(*args, **kwargs)
+
+        def method(_: Any, *args: Any, **kwargs: Any) -> Any:
+            return original(*args, **kwargs) if self._is_removed else timed(*args, **kwargs)
+
+        # A bound method again: learning-rate schedulers use its __func__ and __self__.
+        is_bound = isinstance(original, types.MethodType)
+        made: Any = functools.wraps(original)(method if is_bound else function)
+        made.__dict__["_cep_patch"] = self
+        self._replacement: Any = types.MethodType(made, owner) if is_bound else made
+        _store(owner, name, self._replacement)
+
+    def remove(self) -> None:
+        self._is_removed = True
+        patch: Optional[_Patch] = self
+        while patch is not None and patch._is_removed and vars(self._owner).get(self._name) is patch._replacement:
+            _store(self._owner, self._name, patch._before)
+            patch = getattr(patch._before, "_cep_patch", None)
+
+
+def patch(owner: Any, name: str, make: Make) -> Removal:
+    """Replaces a function of a module, or a method of an object, by one that calls it.
+
+    Args:
+        owner: The module or object.
+        name: The function's name.
+        make: Makes the new function.
+
+    Returns:
+        A function that undoes this. If something else has replaced the function since, that stays, and what it calls
+        does no more than the original.
+    """
+    return _Patch(owner, name, make).remove
+
+
+def is_patched(owner: Any, name: str) -> bool:
+    """Whether patch() has replaced the function, and has not put it back."""
+    return getattr(vars(owner).get(name), "_cep_patch", None) is not None

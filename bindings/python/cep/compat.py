@@ -47,8 +47,7 @@ from ._launcher import own_rank
 from ._profiler import Profiler
 
 if TYPE_CHECKING:
-    from .torch._trace import build_kempnerforge_profiler as build_profiler
-    from .torch._trace_summary import print_profiler_summary
+    from .torch._trace import build_kempnerforge_profiler as build_profiler, print_profiler_summary
     from .torch.timers import CUDATimer, CUDATimerCollection
 
 __all__ = [
@@ -63,7 +62,7 @@ _WITH_TORCH = {
     "CUDATimer": ("timers", "CUDATimer"),
     "CUDATimerCollection": ("timers", "CUDATimerCollection"),
     "build_profiler": ("_trace", "build_kempnerforge_profiler"),
-    "print_profiler_summary": ("_trace_summary", "print_profiler_summary"),
+    "print_profiler_summary": ("_trace", "print_profiler_summary"),
 }
 _NO_SPAN: AbstractContextManager[Any] = nullcontext()
 _DEFAULT_STRIDE = _DEFAULT_FLUSH_CADENCE = 10

@@ -216,7 +216,7 @@ static void async_span_free(PyObject* object) {
 }
 
 static PyMethodDef methods[] = {
-    {"fail", async_span_fail, METH_O, "The call raised an exception of this type."},
+    {"fail", async_span_fail, METH_O, "Ends the span now: with an exception of this type, or None."},
     {"end_with_works", async_span_end_with_works, METH_VARARGS, "Ends the span when all of the works are done."},
     {NULL, NULL, 0, NULL},
 };

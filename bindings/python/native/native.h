@@ -51,7 +51,7 @@ typedef struct {
 /// What cep.torch gives the module once.
 typedef struct {
     PyObject* note_failure;  ///< counts an exception in a hook
-    PyObject* not_finished;  ///< exceptions' types: cep.torch._hook_calls.NotFinished
+    PyObject* not_finished;  ///< exceptions' types: cep.torch._hooks.NotFinished
     PyObject* unmeasured;    ///< cep.torch._waits.Unmeasured
     PyObject* keep_tensors;  ///< keeps the tensors of a Work while a stream waits for it
     PyObject* tensor;        ///< torch.Tensor

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
 from cep import compat  # noqa: E402
-from cep.torch import _trace, _trace_summary  # noqa: E402
+from cep.torch import _trace  # noqa: E402
 
 
 @dataclasses.dataclass
@@ -135,7 +135,7 @@ def test_the_rate_counts_the_time_on_the_gpu():
         def table(self, **_):
             return "table"
 
-    printed = _trace_summary._operators(Averages([Event()]))
+    printed = _trace._operators(Averages([Event()]))
     assert printed.endswith("FLOPs of the traced steps: 3 TFLOP, 1.5 TFLOP/s while kernels ran")
 
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 import cep.torch  # noqa: E402
 from cep.torch._comm_span import Description, SideStreams, begin_async  # noqa: E402
 from cep.torch._groups import Group  # noqa: E402
-from cep.torch._hook_calls import AsyncSpan, SideStream  # noqa: E402
+from cep.torch._hooks import AsyncSpan, SideStream  # noqa: E402
 from cep.torch._waits import waits  # noqa: E402
 
 pytest_plugins = ("training_jobs",)

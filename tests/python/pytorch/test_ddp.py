@@ -218,7 +218,7 @@ dist.destroy_process_group()
 
 SPAN = """
 from types import SimpleNamespace
-from cep.torch._hook_calls import AsyncSpan, expected_callbacks
+from cep.torch._hooks import AsyncSpan, expected_callbacks
 
 def end_span_with(future, *further, folder):
     prof = cep.Profiler(folder, record_every_n_steps=1)

@@ -21,17 +21,15 @@ from typing import Any, Callable, Optional
 from .. import Profiler
 from .. import torch as cep_torch
 from .._closing import open_profilers
-from .._handle import Removal, undo_all
+from .._handle import Removal, patch, undo_all
 from .._launcher import rank_and_size
 from .._messages import say
-from .._patch import patch
 from .._run_records import tell
 from .._streams import HOST
-from ..torch._hook_calls import why_no_hooks
+from ..torch._hooks import why_no_hooks
 from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, torch
 from ..torch._training import TrainingSteps
-from ._auto_models import ModelWatch, outermost_models
-from ._auto_patches import CopyTimer, patch_loaders
+from ._auto_parts import CopyTimer, ModelWatch, outermost_models, patch_loaders
 
 _MOST_OPTIMIZERS = 16  # each gets hooks and rows; a script with one for each parameter has hundreds
 _MOST_UPDATES = 64  # in one step, before waits for a loader no longer tell steps apart

@@ -8,7 +8,7 @@ from typing import Any, Optional
 from .. import Profiler
 from .._handle import Removal, undo_all
 from .._messages import warn
-from ..torch._hook_calls import why_no_hooks
+from ..torch._hooks import why_no_hooks
 from ..torch._training import TrainingSteps
 
 

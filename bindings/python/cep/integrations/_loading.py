@@ -11,8 +11,7 @@ import collections
 import importlib
 from typing import Any, Callable, Iterable, Iterator
 
-from .._handle import Removal
-from .._patch import is_patched, patch
+from .._handle import Removal, is_patched, patch
 from .._streams import HOST
 from ..torch._training import TrainingSteps
 

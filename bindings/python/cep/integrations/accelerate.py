@@ -23,8 +23,7 @@ from typing import Any, Callable, Optional
 
 from .. import torch as cep_torch
 from .._argument_order import profiler_first
-from .._handle import Removable, Removal, undo_all
-from .._patch import patch
+from .._handle import Removable, Removal, patch, undo_all
 from .._profiler import Profiler
 from ..torch._pytorch import torch
 from ..torch._training import TrainingSteps

@@ -19,7 +19,7 @@ from .._streams import HOST
 from ..torch._backward import Backward, backward_of
 from ..torch._claims import claims_of
 from ..torch._ddp import time_reductions
-from ..torch._hook_calls import Phase
+from ..torch._hooks import Phase
 from ..torch._training import TrainingSteps
 from ._callback import TrainingCallback
 

@@ -9,8 +9,7 @@ from itertools import islice
 from typing import Any, Callable, Iterator, Optional
 
 from .._profiler import Profiler
-from ._hook_calls import BackwardCalls, NotFinished, Phase, connect_torch
-from ._hooks import inert_hook, note_failure
+from ._hooks import BackwardCalls, NotFinished, Phase, connect_torch, inert_hook, note_failure
 from ._pytorch import Tensor, torch
 from ._waits import Unmeasured, waits
 
@@ -70,7 +69,7 @@ def matmul_dtype(output: object) -> Optional[str]:
 connect_torch(note_failure, NotFinished, Unmeasured, waits.keep, torch.Tensor, _listed)
 
 
-class Backward(BackwardCalls):
+class Backward(BackwardCalls):  # type: ignore[misc]
     """Times the backward of the models that share a prefix.
 
     It begins when the first gradient of a model output is ready, so it does not contain the loss function's own

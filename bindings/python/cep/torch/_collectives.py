@@ -15,8 +15,7 @@ from .._region import Region
 from .._streams import HOST
 from ._comm_span import Description, SideStreams, begin_async
 from ._groups import Group, Groups, resolve_group
-from ._hook_calls import AsyncSpan, end_done_spans, need_hooks
-from ._hooks import is_compiling, note_failure
+from ._hooks import AsyncSpan, end_done_spans, is_compiling, need_hooks, note_failure
 from ._operations import BATCH, COLLECTIVE, MESSAGE, Arguments, Function, Keywords, Operation, available_functions
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
 from ._replaced_code import ReplacedCode
@@ -133,7 +132,7 @@ class CommRecorder:
             tensors = function.all_tensors(function.given(args, kwargs))
             if function.operation.shape != COLLECTIVE and not any(tensor.is_cuda for tensor in tensors):
                 # The Works of gloo's messages have no future that would tell.
-                waits.end_after(works, lambda error: span(None) if error is None else span.fail(error))
+                waits.end_after(works, span.fail)
             else:
                 span.end_with_works(works, tensors)
         except Exception as error:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Optional
 from .._attributes import Attributes
 from .._profiler import Profiler
 from ._groups import Group
-from ._hook_calls import AsyncSpan, SideStream, expected_callbacks
+from ._hooks import AsyncSpan, SideStream, expected_callbacks
 from ._pytorch import torch
 
 

@@ -19,8 +19,7 @@ from .._handle import Removal
 from .._messages import warn
 from .._profiler import Profiler
 from ._collectives import nested, recorder_of
-from ._hook_calls import BucketFunction, BucketTimer
-from ._hooks import note_failure
+from ._hooks import BucketFunction, BucketTimer, note_failure
 from ._pytorch import ProcessGroup, torch
 from ._steps import step_listeners
 
@@ -48,7 +47,7 @@ def _operator() -> Callable[..., Any]:
     return functools.partial(call, find(f"c10d::{_OPERATOR}", ""))
 
 
-class DDPReductions(BucketTimer):
+class DDPReductions(BucketTimer):  # type: ignore[misc]
     """Times the all-reduces that the DistributedDataParallel models of one profiler make themselves.
 
     The function is put before the operator and taken away by profiler.step(), for tensors of the models' devices only. The

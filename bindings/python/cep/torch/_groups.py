@@ -9,7 +9,7 @@ import zlib
 from typing import Any, Callable, NamedTuple, Optional, cast
 
 from .._attributes import GROUP_MAX_BYTES
-from ._hook_calls import Indices
+from ._hooks import Indices
 from ._pytorch import ProcessGroup, dist, torch
 
 _c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None

@@ -1,13 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks that belong to one model in one process, and that never raise into it."""
+"""What the hooks of PyTorch are made of: classes of the extension module, in C, whose source (native/, beside the package) has
+their documentation; and what keeps hooks in one process, and their failures from the trainer. Without the module there are
+no hooks."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
+from .._binding import native, why_missing
 from .._messages import warn
+from .._region import Region
 from ._pytorch import torch
+
+
+__all__ = [
+    "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "Indices", "NotFinished", "Phase", "SideStream",
+    "TimedFunction", "connect_torch", "end_done_spans", "expected_callbacks", "hook_failures", "inert_hook", "is_compiling",
+    "need_hooks", "note_failure", "why_no_hooks",
+]  # fmt: skip
+
+
+def why_no_hooks() -> Optional[str]:
+    """What a user is told who has no hooks; None where there are."""
+    if native is not None:
+        return None
+    return (
+        f"cep's extension module is missing ({why_missing}), and PyTorch's hooks need it: install cep's wheel, or build cep where "
+        "Python's headers are (python3-dev, python3-devel)"
+    )
+
+
+def need_hooks() -> None:
+    """Raises an ImportError where there are no hooks."""
+    why = why_no_hooks()
+    if why is not None:
+        raise ImportError(why)
+
+
+class _Missing:
+    """In the place of the module's classes: nobody can make an object of it."""
+
+    def __init__(self, *_: Any) -> None:
+        need_hooks()
+
+
+if native is not None:
+    from .._native import (  # type: ignore[import]
+        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, OpenSpans, SideStream, TimedFunction,
+        connect_torch, end_done_spans, expected_callbacks,
+    )  # fmt: skip
+else:
+    AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = Indices = OpenSpans = SideStream = _Missing
+    BucketFunction = TimedFunction = end_done_spans = _Missing
+
+    def connect_torch(*_: Any) -> None:
+        pass
+
+    def expected_callbacks() -> tuple[bool, int]:
+        return False, 0
+
+
+class NotFinished(Exception):
+    """The ``error`` of a row whose phase began and has no end that was seen, because the code in it raised."""
+
+
+class Phase(OpenSpans):  # type: ignore[misc]
+    """The open spans of one region that hooks begin and end, at most one for each key (a thread, or None for the process)."""
+
+    __slots__ = ()
+
+    def __init__(self, region: Region) -> None:
+        super().__init__(region, NotFinished)
+
 
 is_compiling: Callable[[], bool] = torch.compiler.is_dynamo_compiling
 _failures = 0

@@ -17,7 +17,7 @@ from ._backward import Backward, backward_of, graph_task, matmul_dtype
 from ._claims import claims_of
 from ._collectives import instrument_collectives
 from ._ddp import time_reductions
-from ._hook_calls import ForwardCalls, Phase, need_hooks
+from ._hooks import ForwardCalls, Phase, need_hooks
 from ._memory import PhasePeaks, record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
 from ._pytorch import Module, Optimizer, distributed_is_initialized, torch
@@ -45,7 +45,7 @@ def follow_device_of(model: Module, profiler: Profiler) -> None:
         )
 
 
-class _Forward(ForwardCalls):
+class _Forward(ForwardCalls):  # type: ignore[misc]
     """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""
 
     def __init__(self, profiler: Profiler, prefix: str, backward: Backward, model: Module) -> None:
@@ -125,7 +125,8 @@ class Instrumentation(Removable):
     def announcer(self) -> Callable[[Optional[Callable[[], None]]], None]:
         """What has a function called before each call of the model, recorded or not; it may begin the next step. None: no
         more."""
-        return self._forward.announce if self._forward is not None else lambda _: None
+        announce: Callable[[Optional[Callable[[], None]]], None] = self._forward.announce if self._forward else lambda _: None
+        return announce
 
 
 class _Off(Instrumentation):

@@ -10,8 +10,7 @@ from threading import get_ident
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._profiler import Profiler
-from ._hook_calls import NotFinished, Phase
-from ._hooks import inert_hook, is_compiling, note_failure
+from ._hooks import NotFinished, Phase, inert_hook, is_compiling, note_failure
 from ._pytorch import Optimizer, torch
 
 _NESTED_FRAMES = 8  # the most frames between the hooks of an inner step() and those of the outer

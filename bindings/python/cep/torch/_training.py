@@ -10,7 +10,7 @@ from .._profiler import Profiler
 from .._settings import note_training
 from .._streams import HOST
 from ._data import to_device
-from ._hook_calls import NotFinished, Phase
+from ._hooks import NotFinished, Phase
 from ._instrument import instrument
 from ._pytorch import Module, Optimizer
 

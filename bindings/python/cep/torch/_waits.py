@@ -15,8 +15,7 @@ import threading
 import weakref
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
-from .._handle import Removal, undo_all
-from .._patch import patch
+from .._handle import Removal, patch, undo_all
 from ._pytorch import Tensor, torch
 
 _MANY = 64  # in a step, before it looks whether some are free
