@@ -46,7 +46,7 @@ class _Missing:
 
 
 if native is not None:
-    from .._native import (  # type: ignore[import]
+    from .._native import (
         AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, OpenSpans, SideStream, TimedFunction,
         connect_torch, end_done_spans, expected_callbacks,
     )  # fmt: skip
