@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cep.hpp with a library of another version. This program is linked to other_library.c.
+// cep.hpp with a library of another version. This program is linked to other_library.cpp.
 #include <gtest/gtest.h>
 
 #include <cep/cep.hpp>

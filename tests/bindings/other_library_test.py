@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A binding with a library of another version: see other_library.c.
+"""A binding with a library of another version: see other_library.cpp.
 
     other_library_test.py LIBRARY COMMAND...
 

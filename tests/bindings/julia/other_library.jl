@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The package with a library of another version (see other_library.c): every call fails with an error that keeps the
+# The package with a library of another version (see other_library.cpp): every call fails with an error that keeps the
 # code, and none crashes. Prints the error of opening, if any.
 
 using CEP
