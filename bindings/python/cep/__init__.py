@@ -26,18 +26,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _binding, _profiler
-from ._errors import (
-    EINTERNAL,
-    EINVAL,
-    EIO,
-    EJSON,
-    ELIMIT,
-    ENOMEM,
-    EOPTION,
-    ETIMEDOUT,
-    Error,
-    OptionError,
-)
+from ._errors import EINTERNAL, EINVAL, EIO, EJSON, ELIMIT, ENOMEM, EOPTION, ETIMEDOUT, Error, OptionError
 from ._ffi import library_path, library_version
 from ._region import Region, TimedIterable
 from ._stats import Stats

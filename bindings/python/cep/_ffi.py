@@ -76,7 +76,6 @@ class Span(c_uint64):
     """cep_span. ctypes returns instances of a subclass unconverted, so they can be passed back without conversion."""
 
 
-
 def _candidates() -> Iterator[tuple[str, str]]:
     """The places of the library in the order of the search, each as (path or soname, origin).
 
@@ -104,9 +103,7 @@ def _find_library() -> str:
             failures.append(f"  {path} ({origin}): {error}")
     hint = "CEP_LIBRARY is not set" if not os.environ.get("CEP_LIBRARY") else "unset CEP_LIBRARY to look elsewhere"
     package = Path(__file__).resolve().parent
-    raise ImportError(
-        "cannot load libcep; looked at:\n" + "\n".join(failures) + f"\n({hint}; package directory: {package})"
-    )
+    raise ImportError("cannot load libcep; looked at:\n" + "\n".join(failures) + f"\n({hint}; package directory: {package})")
 
 
 _path = _find_library()

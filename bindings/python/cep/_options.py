@@ -155,9 +155,7 @@ class Sampling(NamedTuple):
 
 
 @contextmanager
-def options_struct(
-    *, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]
-) -> Iterator[_ffi.Options]:
+def options_struct(*, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]) -> Iterator[_ffi.Options]:
     """Fills an options struct for the time of a ``with`` block: defaults, then environment, config, explicit values.
 
     The first load call on a struct sets ``enable`` to false unless its input sets it. For a profiler that is on by

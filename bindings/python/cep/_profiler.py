@@ -389,12 +389,7 @@ class Profiler(ProfilerCalls, Handle):
         return self._native_regions.setdefault(name, address or None)
 
     def iterate(
-        self,
-        name: str,
-        iterable: Iterable[Item],
-        *,
-        kind: Optional[str] = None,
-        first_step: Optional[int] = None,
+        self, name: str, iterable: Iterable[Item], *, kind: Optional[str] = None, first_step: Optional[int] = None
     ) -> TimedIterable[Item]:
         """Iterates over a loader, timing each wait for the next item on the host clock.
 

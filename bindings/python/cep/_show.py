@@ -20,20 +20,12 @@ Input = Union[str, "os.PathLike[str]"]
 _USAGE_ERROR = 2
 _NOTHING_READABLE = 3
 
-# Heading, key and unit of each column of the table of phases.
+# Heading, key and how a value of each column of the table of phases is written.
 _COLUMNS = (
-    ("phase", "name", ""),
-    ("kind", "kind", ""),
-    ("count", "count", ""),
-    ("mean", "mean_ms", "ms"),
-    ("p50", "p50_ms", "ms"),
-    ("p90", "p90_ms", "ms"),
-    ("p99", "p99_ms", "ms"),
-    ("max", "max_ms", "ms"),
-    ("share", "share", "%"),
-    ("slowest rank", "slowest_rank", ""),
-    ("skew", "skew", "×"),
-)
+    ("phase", "name", "{}"), ("kind", "kind", "{}"), ("count", "count", "{:,}"),
+    *((name, f"{name}_ms", "{:,.3f} ms") for name in ("mean", "p50", "p90", "p99", "max")),
+    ("share", "share", "{:.1f} %"), ("slowest rank", "slowest_rank", "{}"), ("skew", "skew", "{:.2f}"),
+)  # fmt: skip
 
 
 def find_command() -> str:
@@ -74,16 +66,8 @@ def _check(done: subprocess.CompletedProcess[str]) -> None:
     raise RuntimeError(message)
 
 
-def _cell(value: Any, unit: str) -> str:
-    if value is None:
-        return "-"
-    if unit == "ms":
-        return f"{value:,.3f} ms"
-    if unit == "%":
-        return f"{100 * value:.1f} %"
-    if unit == "×":
-        return f"{value:.2f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def _cell(value: Any, form: str) -> str:
+    return "-" if value is None else form.format(100 * value if "%" in form else value)
 
 
 def _safe(text: str) -> str:
@@ -141,26 +125,19 @@ class Shown:
         """The verdict in a sentence or two; "" if there is none."""
         return str((self._summary.get("verdict") or {}).get("headline") or "")
 
-    def _rows(self) -> list[list[str]]:
-        """The table of phases as text, with its heading."""
+    def __repr__(self) -> str:
         rows = [[heading for heading, _, _ in _COLUMNS]]
         for phase in self._summary["phases"]:
-            rows.append([_safe(_cell(phase.get(key), unit)) for _, key, unit in _COLUMNS])
-        return rows
-
-    def __repr__(self) -> str:
-        rows = self._rows()
-        widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
-        lines = [
-            "  ".join(cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths)))
-            for row in rows
-        ]
-        parts = [_safe(self.headline), "\n".join(line.rstrip() for line in lines), self.messages.strip()]
-        return "\n\n".join(part for part in parts if part)
+            rows.append([_safe(_cell(phase.get(key), form)) for _, key, form in _COLUMNS])
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        left = [[cell.ljust(width) for cell, width in zip(row[:2], widths)] for row in rows]
+        right = [[cell.rjust(width) for cell, width in zip(row[2:], widths[2:])] for row in rows]
+        table = "\n".join("  ".join(one + other).rstrip() for one, other in zip(left, right))
+        return "\n\n".join(part for part in (_safe(self.headline), table, self.messages.strip()) if part)
 
     def _repr_html_(self) -> str:
         if self._page is None:
-            self._page = self._report() or self._plain_page()
+            self._page = self._report() or f"<pre>{html.escape(repr(self))}</pre>"
         return self._page
 
     def _report(self) -> Optional[str]:
@@ -177,20 +154,6 @@ class Shown:
             f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="cep report" '
             f'style="width: 100%; height: {self._height}px; border: 0"></iframe>'
         )
-
-    def _plain_page(self) -> str:
-        heading, *rows = self._rows()
-        verdict = self._summary.get("verdict") or {}
-        evidence = "".join(f"<li>{html.escape(line)}</li>" for line in verdict.get("evidence") or [])
-        parts = [f"<p><strong>{html.escape(self.headline)}</strong></p>" if self.headline else ""]
-        parts.append(f"<ul>{evidence}</ul>" if evidence else "")
-        parts.append("<table><thead><tr>" + "".join(f"<th>{html.escape(cell)}</th>" for cell in heading))
-        parts.append("</tr></thead><tbody>")
-        parts += ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
-        parts.append("</tbody></table>")
-        if self.messages:
-            parts.append(f"<pre>{html.escape(self.messages.strip())}</pre>")
-        return "".join(parts)
 
 
 def show(

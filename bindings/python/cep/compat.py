@@ -50,13 +50,7 @@ if TYPE_CHECKING:
     from .torch._trace import build_kempnerforge_profiler as build_profiler, print_profiler_summary
     from .torch.timers import CUDATimer, CUDATimerCollection
 
-__all__ = [
-    "CUDATimer",
-    "CUDATimerCollection",
-    "CudaEventProfiler",
-    "build_profiler",
-    "print_profiler_summary",
-]
+__all__ = ["CUDATimer", "CUDATimerCollection", "CudaEventProfiler", "build_profiler", "print_profiler_summary"]
 
 _WITH_TORCH = {
     "CUDATimer": ("timers", "CUDATimer"),

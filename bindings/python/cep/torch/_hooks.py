@@ -13,7 +13,6 @@ from .._messages import warn
 from .._region import Region
 from ._pytorch import torch
 
-
 __all__ = [
     "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "Indices", "NotFinished", "Phase", "SideStream",
     "TimedFunction", "connect_torch", "end_done_spans", "expected_callbacks", "hook_failures", "inert_hook", "is_compiling",

@@ -30,16 +30,7 @@ if TYPE_CHECKING:
 else:
     Tensor = Device = ProcessGroup = Module = Optimizer = Any
 
-__all__ = [
-    "Device",
-    "Module",
-    "Optimizer",
-    "ProcessGroup",
-    "Tensor",
-    "dist",
-    "distributed_is_initialized",
-    "torch",
-]
+__all__ = ["Device", "Module", "Optimizer", "ProcessGroup", "Tensor", "dist", "distributed_is_initialized", "torch"]
 
 
 def distributed_is_initialized() -> bool:

@@ -10,9 +10,7 @@ from typing import Any, Callable
 
 def twin_of(function: FunctionType) -> FunctionType:
     """Another function with the code that a function has now."""
-    twin = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
+    twin = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     twin.__kwdefaults__ = function.__kwdefaults__
     return twin
 

@@ -76,8 +76,7 @@ def _phase_summary(times: Times) -> PhaseSummary:
 def _times_by_rank(measurements: Mapping[int, Measurement], index: Optional[int]) -> Times:
     """The times of the phase with an index, or of the collectives (None), on the ranks that have any."""
     times = {
-        rank: (measured.comm_ms if index is None else measured.phases_ms[index])
-        for rank, measured in measurements.items()
+        rank: (measured.comm_ms if index is None else measured.phases_ms[index]) for rank, measured in measurements.items()
     }
     return {rank: time for rank, time in times.items() if math.isfinite(time)}
 

@@ -250,9 +250,7 @@ def build_kempnerforge_profiler(
     return _build(config, rank, world_size, _OF_KEMPNERFORGE)
 
 
-def _build(
-    config: Any, given_rank: Optional[int], world_size: Optional[int], defaults: Mapping[str, Any]
-) -> TraceProfiler:
+def _build(config: Any, given_rank: Optional[int], world_size: Optional[int], defaults: Mapping[str, Any]) -> TraceProfiler:
     options = trace_options(config, defaults)
     rank = own_rank() if given_rank is None else given_rank
     if options is None or (options.ranks is not None and rank not in options.ranks):
@@ -262,9 +260,7 @@ def _build(
     return TraceProfiler(options, rank, options.ranks or tuple(range(size)))
 
 
-def print_profiler_summary(
-    prof: Optional[TraceProfiler], trace_dir: Union[None, str, "os.PathLike[str]"] = None
-) -> None:
+def print_profiler_summary(prof: Optional[TraceProfiler], trace_dir: Union[None, str, "os.PathLike[str]"] = None) -> None:
     """Prints the longest operators of this rank, those with the most FLOPs, and what all traced GPUs did. Call it after
     stop(), on one rank.
 
