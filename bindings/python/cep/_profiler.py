@@ -165,7 +165,7 @@ class Profiler(ProfilerCalls, Handle):
         self._native_regions: dict[str, Optional[int]] = {}
         self._early = EarlySpans()
         self._attach(self._handle.value or 0, [], {}, on_host, self._sampling)
-        self._parts: dict[Callable[[Profiler], Any], Any] = {}
+        self._parts: dict[Any, Any] = {}
         self._at_close: list[Removal] = []  # called once the profiler is closed, the last one first
         self._enabled = self._has_file = bool(_ffi.enabled(self._handle))
         open_profilers.add(self)

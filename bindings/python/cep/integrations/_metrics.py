@@ -183,7 +183,10 @@ class MetricsLogger:
         with contextlib.suppress(queue.Full):  # then it ends by itself, once it has emptied the queue
             self._requests.put_nowait(_STOP)
         self._thread.join(max(0.0, timeout))
-        return not self._thread.is_alive()
+        return not self._is_alive()
+
+    def _is_alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     def _run(self, lines: AddedLines) -> None:
         during_close = False
@@ -215,23 +218,26 @@ class MetricsLogger:
             self._sink({**metrics, f"{self._prefix}lost": float(self._profiler.stats.lost)}, step)
 
 
-_loggers_by_profiler: dict[int, MetricsLogger] = {}  # by id(profiler): the MetricsLogger keeps its profiler alive
-_closing: list[MetricsLogger] = []  # of profilers that are closed
-_loggers_lock = threading.Lock()
+_loggers: list[MetricsLogger] = []  # of log_metrics(): each until its thread has ended
+_lock = threading.Lock()
 
 
-def _close_with_profiler(profiler: Profiler) -> None:
-    """Has the thread end once it has logged what was asked for."""
-    with _loggers_lock:
-        metrics_logger = _loggers_by_profiler.pop(id(profiler), None)
-        _closing[:] = [other for other in _closing if not other.close(0)]
-        if metrics_logger is not None and not metrics_logger.close(0):
-            _closing.append(metrics_logger)
+def _logger_of(profiler: Profiler, logger: Logger, prefix: str) -> MetricsLogger:
+    with _lock:
+        found: Optional[MetricsLogger] = profiler._parts.get(MetricsLogger)
+        if found is None or found._closed:
+            found = MetricsLogger(profiler, logger, prefix=prefix)
+            _loggers[:] = [other for other in _loggers if other._is_alive()]
+            if found._is_alive():
+                profiler._parts[MetricsLogger] = found
+                _loggers.append(found)
+                profiler._at_close.append(functools.partial(found.close, 0))  # it logs what was asked for
+        return found
 
 
 @atexit.register
 def _close_all() -> None:
-    for metrics_logger in (*_loggers_by_profiler.values(), *_closing):
+    for metrics_logger in _loggers:
         metrics_logger.close()
 
 
@@ -264,12 +270,4 @@ def log_metrics(profiler: Profiler, logger: Logger, step: Optional[int] = None, 
     Thread-safe. Never waits for the logger, the file or the device. When the interpreter exits, it waits until what was
     asked for is logged, 5 s at most.
     """
-    with _loggers_lock:
-        metrics_logger = _loggers_by_profiler.get(id(profiler))
-        if metrics_logger is None:
-            metrics_logger = MetricsLogger(profiler, logger, prefix=prefix)
-            if not profiler.enabled:
-                return False
-            _loggers_by_profiler[id(profiler)] = metrics_logger
-            profiler._at_close.append(functools.partial(_close_with_profiler, profiler))
-    return metrics_logger.log(step)
+    return _logger_of(profiler, logger, prefix).log(step)

@@ -7,7 +7,7 @@ They write no rows, and reading one waits for the device. A cep.Profiler writes 
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Iterable, Optional
 
 from ._pytorch import torch
 
@@ -74,7 +74,7 @@ class CUDATimer:
 
 
 class CUDATimerCollection:
-    """A CUDATimer for each of several named regions.
+    """A CUDATimer for each of several named regions. A call for a region of another name raises a KeyError.
 
     Args:
         regions: Their names.
@@ -91,33 +91,19 @@ class CUDATimerCollection:
         return self._enabled
 
     def start(self, region: str) -> None:
-        """Starts a region's timer.
-
-        Raises:
-            KeyError: There is no region of that name.
-        """
-        self._call(CUDATimer.start, region)
+        """Starts a region's timer."""
+        if self._enabled:
+            self._timers[region].start()
 
     def stop(self, region: str) -> None:
-        """Stops a region's timer.
-
-        Raises:
-            KeyError: There is no region of that name.
-        """
-        self._call(CUDATimer.stop, region)
+        """Stops a region's timer."""
+        if self._enabled:
+            self._timers[region].stop()
 
     def elapsed_ms(self, region: str) -> float:
-        """A region's last time in milliseconds; 0.0 if it was not timed. Waits for the device.
-
-        Raises:
-            KeyError: There is no region of that name.
-        """
+        """A region's last time in milliseconds; 0.0 if it was not timed. Waits for the device."""
         return self._timers[region].elapsed_ms() if self._enabled else 0.0
 
     def elapsed_all(self) -> dict[str, float]:
         """Each region's last time in milliseconds, in the order of the regions as given. Waits for the device."""
         return {region: self.elapsed_ms(region) for region in self._timers}
-
-    def _call(self, method: Callable[[CUDATimer], None], region: str) -> None:
-        if self._enabled:
-            method(self._timers[region])
