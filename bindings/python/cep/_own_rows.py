@@ -14,8 +14,19 @@ _LINES_AT_ONCE = 50
 _PAUSE_S = 0.001
 
 
-class AddedLines:
-    """Reads the whole lines that were appended to a file since the last read.
+class OwnSpan(NamedTuple):
+    """A span of this process that is in its file."""
+
+    name: str
+    step: int
+    kind: str
+    duration_ms: float
+    start_ns: int = 0
+    """As UNIX time; 0 in files without starts."""
+
+
+class OwnRows:
+    """Reads the whole lines that were appended to a rank file since the last read.
 
     Pauses now and then, so that the trainer's thread gets the GIL. Not thread-safe.
 
@@ -24,12 +35,18 @@ class AddedLines:
         limit_bytes: The most to read at a time. If more was appended, only the newest part is read. None: no limit.
     """
 
-    def __init__(self, path: Path, limit_bytes: Optional[int] = None) -> None:
+    def __init__(self, path: Path, limit_bytes: Optional[int] = READ_LIMIT_BYTES) -> None:
         self._path = path
         self._limit_bytes = limit_bytes
         self._offset_bytes = path.stat().st_size if path.exists() else 0
         self.skipped_bytes = 0
         """Bytes that were not read, because more than the limit was appended."""
+
+    def read(self) -> Iterator[OwnSpan]:
+        """Yields the new spans. Spans with an error and rows of other types are left out. Yields nothing if the file
+        cannot be read."""
+        with contextlib.suppress(OSError):
+            yield from filter(None, map(_span_of, self.lines()))
 
     def lines(self) -> Iterator[bytes]:
         """Yields the new lines with their line ends. An incomplete last line is left for the next read.
@@ -57,30 +74,6 @@ class AddedLines:
         start += len(file.readline())
         self.skipped_bytes += start - self._offset_bytes
         self._offset_bytes = start
-
-
-class OwnSpan(NamedTuple):
-    """A span of this process that is in its file."""
-
-    name: str
-    step: int
-    kind: str
-    duration_ms: float
-    start_ns: int = 0
-    """As UNIX time; 0 in files without starts."""
-
-
-class OwnRows(AddedLines):
-    """Reads the spans that were appended to a rank file since the last read, as AddedLines does."""
-
-    def __init__(self, path: Path, limit_bytes: int = READ_LIMIT_BYTES) -> None:
-        super().__init__(path, limit_bytes)
-
-    def read(self) -> Iterator[OwnSpan]:
-        """Yields the new spans. Spans with an error and rows of other types are left out. Yields nothing if the file
-        cannot be read."""
-        with contextlib.suppress(OSError):
-            yield from filter(None, map(_span_of, self.lines()))
 
 
 def _span_of(line: bytes) -> Optional[OwnSpan]:

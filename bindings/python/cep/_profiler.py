@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 import weakref
 from ctypes import byref, c_void_p, sizeof
 from pathlib import Path
@@ -18,6 +17,7 @@ from ._early import EarlySpans
 from ._errors import EINVAL, ETIMEDOUT, error_for
 from ._handle import Handle, Removal, undo_all
 from ._launcher import rank_and_size, rank_in_job, run_under_cep_run
+from ._messages import warn
 from ._options import Config, PathText, Sampling, kind_number, one_directory, options_struct, rank_file
 from ._region import Region, TimedIterable
 from ._stats import Stats
@@ -26,7 +26,6 @@ from ._streams import Stream
 Item = TypeVar("Item")
 Part = TypeVar("Part")
 Self = TypeVar("Self", bound="Profiler")
-
 
 _FIND_IT = -1  # CEP_FIND_IT
 
@@ -189,9 +188,9 @@ class Profiler(ProfilerCalls, Handle):
         """Closes. Failures are warnings: a profiler must not end a job that has done its work."""
         try:
             if not self.close():
-                warnings.warn("cep: not everything was written within the timeout", RuntimeWarning, stacklevel=3)
+                warn("not everything was written within the timeout")
         except Exception as failure:
-            warnings.warn(f"cep: {failure}", RuntimeWarning, stacklevel=3)
+            warn(str(failure))
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
         """Ends recording, writes finished rows and an ``open`` row for each unfinished span, and closes the file.
@@ -319,16 +318,9 @@ class Profiler(ProfilerCalls, Handle):
     if TYPE_CHECKING:
 
         def region(
-            self,
-            name: str,
-            kind: Optional[str] = None,
-            stream: Stream = None,
-            bytes: Optional[int] = None,
-            flops: Optional[float] = None,
-            group: Optional[str] = None,
-            coll: Optional[int] = None,
-            meta: Optional[Meta] = None,
-        ) -> Region: ...
+            self, name: str, kind: Optional[str] = None, stream: Stream = None, bytes: Optional[int] = None,
+            flops: Optional[float] = None, group: Optional[str] = None, coll: Optional[int] = None, meta: Optional[Meta] = None,
+        ) -> Region: ...  # fmt: skip
         def _set_stream_source(self, source: _streams.StreamSource) -> None: ...
         def _count(self, values: Mapping[str, int]) -> None: ...
         def _set_device(self, exchange_device: Callable[[int], int], device: int) -> None: ...
@@ -352,16 +344,9 @@ class Profiler(ProfilerCalls, Handle):
             self.step()
 
     def _make_region(
-        self,
-        name: str,
-        kind: Optional[str] = None,
-        stream: Stream = None,
-        bytes: Optional[int] = None,
-        flops: Optional[float] = None,
-        group: Optional[str] = None,
-        coll: Optional[int] = None,
-        meta: Optional[Meta] = None,
-    ) -> Region:
+        self, name: str, kind: Optional[str] = None, stream: Stream = None, bytes: Optional[int] = None,
+        flops: Optional[float] = None, group: Optional[str] = None, coll: Optional[int] = None, meta: Optional[Meta] = None,
+    ) -> Region:  # fmt: skip
         """Makes what region() returns. Keeps it if it has no attributes."""
         handle = self._native_region(name, kind)
         address = _streams.stream_address(stream)
@@ -407,18 +392,9 @@ class Profiler(ProfilerCalls, Handle):
     # ---- Rows without a region --------------------------------------------------------------------------
 
     def add_span(
-        self,
-        name: str,
-        start_ns: int,
-        duration_ns: int,
-        *,
-        kind: Optional[str] = None,
-        bytes: Optional[int] = None,
-        flops: Optional[float] = None,
-        group: Optional[str] = None,
-        coll: Optional[int] = None,
-        meta: Optional[Meta] = None,
-    ) -> None:
+        self, name: str, start_ns: int, duration_ns: int, *, kind: Optional[str] = None, bytes: Optional[int] = None,
+        flops: Optional[float] = None, group: Optional[str] = None, coll: Optional[int] = None, meta: Optional[Meta] = None,
+    ) -> None:  # fmt: skip
         """Adds a span that was timed elsewhere to the current step, if the step is recorded: cep_record(3).
 
         Args:

@@ -72,40 +72,36 @@ def _installed() -> Any:
     return _auto
 
 
-def _on_torch(torch: Any) -> None:
-    optimizer = torch.optim.Optimizer
-    original = optimizer.__init__
+def _replace(owner: Any, name: str, act: Callable[[Any, Any], object], what: str, is_after: bool) -> None:
+    """Has cep act on an object before or after each call of a method."""
+    import functools
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+    original = getattr(owner, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs) if is_after else None
         try:
             auto = _installed()
             if auto is not None:
-                auto.add_optimizer(self)
+                act(auto, self)
         except Exception as error:
-            _say("an optimizer is not instrumented: %s: %s" % (type(error).__name__, error))
+            _say("%s is not instrumented: %s: %s" % (what, type(error).__name__, error))
+        return result if is_after else original(self, *args, **kwargs)
 
-    import functools
+    setattr(owner, name, functools.wraps(original)(method))
 
-    optimizer.__init__ = functools.wraps(original)(__init__)
+
+def _on_torch(torch: Any) -> None:
+    _replace(torch.optim.Optimizer, "__init__", lambda auto, made: auto.add_optimizer(made), "an optimizer", is_after=True)
 
 
 def _on_lightning(lightning: Any) -> None:
-    trainer = lightning.Trainer
-    original = trainer.fit
-
-    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            if _installed() is not None:
-                importlib.import_module("cep.integrations._auto_lightning").add_to(self)
-        except Exception as error:
-            _say("Lightning is not instrumented: %s: %s" % (type(error).__name__, error))
-        return original(self, *args, **kwargs)
-
-    import functools
     import importlib
 
-    trainer.fit = functools.wraps(original)(fit)
+    def add(_: Any, trainer: Any) -> None:
+        importlib.import_module("cep.integrations._auto_lightning").add_to(trainer)
+
+    _replace(lightning.Trainer, "fit", add, "Lightning", is_after=False)
 
 
 _WANTED = {"torch": _on_torch, "lightning.pytorch": _on_lightning, "pytorch_lightning": _on_lightning}

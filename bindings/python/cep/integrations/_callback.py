@@ -13,14 +13,7 @@ from ..torch._training import TrainingSteps
 
 
 class TrainingCallback:
-    """A base class. It comes before the framework's own class of callbacks.
-
-    Args:
-        profiler: The profiler; the caller closes it. None: each training opens one and closes it.
-        **options: Options of the profilers that trainings open.
-
-    Attributes:
-        profiler: The profiler, once there is one.
+    """A base class. It comes before the framework's own class of callbacks; those say what its arguments are.
 
     Raises:
         TypeError: Both a profiler and options are given.

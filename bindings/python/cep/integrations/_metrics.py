@@ -12,7 +12,7 @@ import threading
 import warnings
 from typing import Any, Callable, Mapping, Optional, Union
 
-from .._own_rows import AddedLines
+from .._own_rows import OwnRows
 from .._profiler import Profiler
 
 # Loggers are recognised by their methods: none is imported here.
@@ -136,7 +136,7 @@ class MetricsLogger:
         self._closed = False
         self._thread: Optional[threading.Thread] = None
         if profiler.enabled and profiler.path is not None:
-            lines = AddedLines(profiler.path)
+            lines = OwnRows(profiler.path, limit_bytes=None)
             self._thread = threading.Thread(target=self._run, args=(lines,), name="cep-metrics", daemon=True)
             self._thread.start()
 
@@ -188,7 +188,7 @@ class MetricsLogger:
     def _is_alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _run(self, lines: AddedLines) -> None:
+    def _run(self, lines: OwnRows) -> None:
         during_close = False
         step: Optional[int] = None
         for step in iter(self._requests.get, _STOP):
@@ -199,7 +199,7 @@ class MetricsLogger:
         if during_close:  # the last rows may have been written since
             self._try_to_log(lines, step)
 
-    def _try_to_log(self, lines: AddedLines, step: Optional[int]) -> None:
+    def _try_to_log(self, lines: OwnRows, step: Optional[int]) -> None:
         try:
             self._log_rows(lines, step)
         except Exception as error:  # a logger's failure is no reason to end a training
@@ -207,7 +207,7 @@ class MetricsLogger:
             if self._failed == 1:
                 warnings.warn(f"cep: metrics are not logged: {error!r}", RuntimeWarning, stacklevel=1)
 
-    def _log_rows(self, lines: AddedLines, step: Optional[int]) -> None:
+    def _log_rows(self, lines: OwnRows, step: Optional[int]) -> None:
         if self._profiler.enabled:
             self._profiler.flush(_FLUSH_TIMEOUT_S)
         aggregates = _Aggregates()
