@@ -78,11 +78,9 @@ static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group,
     const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
     PyObject* indices = PyTuple_GetItem(group, indices_at);
     PyObject* bytes = attribute_of(tensor, "nbytes");
-    PyObject* coll = bytes != NULL ? PyObject_CallMethod(indices, "take", "L", profiler->step) : NULL;
-    if (coll == NULL) Py_CLEAR(bytes);
     if (bytes == NULL) return NULL;
-    return Py_BuildValue("(NOONOO)", bytes, Py_None, PyTuple_GetItem(group, name_at), coll, Py_None,
-                         is_async ? Py_True : Py_False);
+    return Py_BuildValue("(NOOLOO)", bytes, Py_None, PyTuple_GetItem(group, name_at),
+                         take_index(indices, profiler->step, 1), Py_None, is_async ? Py_True : Py_False);
 }
 
 /// The span of a bucket's reduction; NULL for other calls, or with an exception.

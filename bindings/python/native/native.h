@@ -5,7 +5,7 @@
 // are no hooks.
 //
 // Each file uses those before it: streams, attributes, region, side_stream, async_span, profiler, timed_function,
-// open_spans, bucket_timer, backward, forward, module.
+// open_spans, indices, bucket_timer, backward, forward, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
@@ -126,7 +126,8 @@ typedef struct region_object {
     DO(region)         \
     DO(timed_function) \
     DO(open_spans)     \
-    DO(side_stream) DO(async_span) DO(bucket_timer) DO(bucket_function) DO(backward) DO(forward) DO(timed_forward)
+    DO(side_stream)    \
+    DO(async_span) DO(indices) DO(bucket_timer) DO(bucket_function) DO(backward) DO(forward) DO(timed_forward)
 #define DECLARE_TYPE(name)            \
     extern PyTypeObject* name##_type; \
     extern PyType_Spec name##_spec;
@@ -254,6 +255,9 @@ PyObject* count_callbacks(void);
 bool begin_keyed_span(PyObject* open_spans, unsigned long key);
 bool end_keyed_span(PyObject* open_spans, unsigned long key, PyObject* error);
 bool has_keyed_span(PyObject* open_spans, unsigned long key);
+
+/// The next index of a group's collectives.
+long long take_index(PyObject* indices, long long step, long long count);
 
 /// Calls of BackwardCalls. All but the first are false with an exception.
 const profiler_object* profiler_of_backward(PyObject* backward);

@@ -9,30 +9,12 @@ import zlib
 from typing import Any, Callable, NamedTuple, Optional, cast
 
 from .._attributes import GROUP_MAX_BYTES
+from ._hooks import Indices
 from ._pytorch import ProcessGroup, dist, torch
 
 _c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None
 _ProcessGroup: Any = getattr(dist, "ProcessGroup", ())
 _ID_LENGTH = 8
-
-
-class Indices:
-    """The indices of a group's collectives: the step times a million, in decimal so that people can read it, plus how many came
-    before in the step. So ranks need not count on steps that they do not record, and a rank that has recorded other steps
-    than the others still has the same index for the same collective. Where steps go back, the indices go on."""
-
-    __slots__ = ("_step", "_next")
-
-    def __init__(self) -> None:
-        self._step, self._next = -1, 0
-
-    def take(self, step: int, count: int = 1) -> int:
-        """The next index in a step; the one after it is `count` higher."""
-        if step != self._step:
-            self._step, self._next = step, max(self._next, step * 1_000_000)
-        taken = self._next
-        self._next += count
-        return taken
 
 
 class Group(NamedTuple):
@@ -44,6 +26,9 @@ class Group(NamedTuple):
     on_device: bool
     """Whether its collectives without a tensor (barriers) run on the device."""
     indices: Indices
+    """The step times a million, plus how many came before in the step. So ranks need not count on steps that they do not
+    record, and a rank that has recorded other steps than the others still has the same index for the same collective.
+    Where steps go back, the indices go on."""
 
 
 def compact_ranks(ranks: list[int]) -> str:

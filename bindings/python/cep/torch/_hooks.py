@@ -14,7 +14,7 @@ from .._region import Region
 from ._pytorch import torch
 
 __all__ = [
-    "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "NotFinished", "Phase", "SideStream",
+    "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "Indices", "NotFinished", "Phase", "SideStream",
     "TimedFunction", "connect_torch", "end_done_spans", "expected_callbacks", "hook_failures", "inert_hook", "is_compiling",
     "need_hooks", "note_failure", "why_no_hooks",
 ]  # fmt: skip
@@ -46,11 +46,11 @@ class _Missing:
 
 if native is not None:
     from .._native import (
-        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, OpenSpans, SideStream, TimedFunction,
+        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, OpenSpans, SideStream, TimedFunction,
         connect_torch, end_done_spans, expected_callbacks,
     )  # fmt: skip
 else:
-    AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = OpenSpans = SideStream = _Missing
+    AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = Indices = OpenSpans = SideStream = _Missing
     BucketFunction = TimedFunction = end_done_spans = _Missing
 
     def connect_torch(*_: Any) -> None:

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Indices: the indices of a group's collectives: see cep/torch/_groups.py.
+#include "native.h"
+
+enum { collectives_per_step = 1000000 };  // in decimal, so that people can read the step in an index
+
+typedef struct {
+    PyObject_HEAD long long step, next;
+} indices_object;
+
+long long take_index(PyObject* object, long long step, long long count) {
+    indices_object* self = (indices_object*)object;
+    if (step != self->step) {
+        self->step = step;
+        const long long first = step * collectives_per_step;
+        if (self->next < first) self->next = first;
+    }
+    self->next += count;
+    return self->next - count;
+}
+
+static PyObject* indices_take(PyObject* object, PyObject* args) {
+    long long step = 0, count = 1;
+    if (!PyArg_ParseTuple(args, "L|L", &step, &count)) return NULL;
+    return PyLong_FromLongLong(take_index(object, step, count));
+}
+
+static PyObject* indices_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+    indices_object* self = (indices_object*)PyType_GenericAlloc(type, 0);
+    if (self != NULL) self->step = -1;
+    return (PyObject*)self;
+}
+
+static void indices_free(PyObject* object) {
+    free_object(object, 0);
+}
+
+static PyMethodDef methods[] = {
+    {"take", indices_take, METH_VARARGS, "The next index in a step; the one after it is `count` higher."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot indices_slots[] = {
+    {Py_tp_new, indices_new}, {Py_tp_dealloc, indices_free}, {Py_tp_methods, methods}, {0, NULL}};
+
+DEFINE_TYPE(indices, "Indices", 0);
