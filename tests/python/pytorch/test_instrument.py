@@ -424,7 +424,7 @@ def test_memory_counters_that_fail_are_a_warning_and_the_step_goes_on(files, pro
     def fail(_):
         raise OSError("no statistics")
 
-    monkeypatch.setattr(cep.torch._instrument, "record_memory", fail)
+    monkeypatch.setattr(cep.torch._memory, "record_memory", fail)
     monkeypatch.setattr(cep.torch._hooks, "_failures", 0)  # as in a process of its own
     with instrumented(trainer, profiler):
         with pytest.warns(RuntimeWarning, match="no statistics"):

@@ -3,6 +3,7 @@
 
 import collections
 import pickle
+import types
 
 import pytest
 
@@ -44,6 +45,20 @@ def test_the_allocators_state_becomes_counters_of_recorded_steps(files, tmp_path
     }
     device = {(0, "memory.device_bytes"): 1003}
     assert values == {**device, **{(step, name): value for step in (0, 2) for name, value in expected.items()}}
+
+
+def test_instrumented_optimizers_record_memory_at_most_four_times_a_second(tmp_path, monkeypatch):
+    now = iter([5.0, 5.1, 5.2, 5.3])
+    recorded = []
+    monkeypatch.setattr(_memory, "time", types.SimpleNamespace(monotonic=lambda: next(now)))
+    monkeypatch.setattr(_memory, "record_memory", lambda profiler: recorded.append(step) or True)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
+    with cep.Profiler(tmp_path, record_every_n_steps=1, backend="host") as profiler:
+        with cep.torch.instrument_optimizers(profiler, optimizer):
+            for step in range(4):
+                profiler.step(step)
+                optimizer.step()
+    assert recorded == [0, 3]
 
 
 class Allocator:

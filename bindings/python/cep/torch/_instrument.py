@@ -18,7 +18,7 @@ from ._claims import claims_of
 from ._collectives import instrument_collectives
 from ._ddp import time_reductions
 from ._hooks import ForwardCalls, Phase, need_hooks
-from ._memory import PhasePeaks, record_memory
+from ._memory import PhasePeaks, memory_recorder
 from ._optimizer import OptimizerTimer, optimizer_list
 from ._pytorch import Module, Optimizer, distributed_is_initialized, torch
 from ._steps import step_listeners
@@ -97,7 +97,7 @@ class Instrumentation(Removable):
         if self._peaks is not None:
             after.append(functools.partial(self._peaks.end, "optimizer"))
         if self._memory:
-            after.append(functools.partial(record_memory, self._profiler))
+            after.append(memory_recorder(self._profiler))
         for optimizer in optimizers:
             if claims.claim_optimizer(optimizer):
                 self._removals.append(functools.partial(claims.release_optimizer, optimizer))
@@ -182,7 +182,7 @@ def instrument(
         ddp_buckets: Also a row ``all_reduce`` for each bucket of a DistributedDataParallel, at no cost on steps that are not
             recorded. No other thread may reduce gradients while the loop calls ``profiler.step()``. With False, the
             backward hides its all-reduces.
-        memory: Also calls record_memory() after each recorded optimizer step.
+        memory: Also calls record_memory() after recorded optimizer steps, at most four times a second.
         memory_phases: Also records the most memory in each phase of a recorded step, as ``memory.peak_bytes.forward``,
             ``.backward`` and ``.optimizer``. For that it resets PyTorch's peaks at the end of each phase, so that
             torch.cuda.max_memory_allocated() and ``memory.peak_allocated_bytes`` are since then.
