@@ -91,18 +91,14 @@ def _short_text(name: str, value: object, maximum_bytes: int) -> bytes:
     raise OptionError(EINVAL, f"{name}: a string of 1 to {maximum_bytes} bytes is needed, not {value!r}")
 
 
-_EMPTY_BYTES = bytes(Attrs(struct_size=ctypes.sizeof(Attrs), coll=-1))
-
-
-def empty_struct() -> Attrs:
+def empty_struct(is_async: bool = False) -> Attrs:
     """A struct without attributes."""
-    return Attrs.from_buffer_copy(_EMPTY_BYTES)
+    return Attrs(struct_size=ctypes.sizeof(Attrs), flags=_ASYNC_FLAG if is_async else 0, coll=-1)
 
 
 def attributes_struct(given: Attributes) -> Attrs:
     """The struct of the given attributes. Raises an OptionError that names an invalid one."""
-    struct = empty_struct()
-    struct.flags = _ASYNC_FLAG if given.is_async else 0
+    struct = empty_struct(given.is_async)
     if given.bytes is not None:
         struct.bytes = whole_number("bytes", given.bytes, 0)
     if given.flops is not None:
@@ -127,8 +123,7 @@ def span_struct(given: Attributes) -> Attrs:
         return attributes_struct(given)
     except Exception as error:
         warnings.warn(f"cep: a span has no attributes: {error}", RuntimeWarning, stacklevel=4)
-        struct = empty_struct()
-        struct.flags = _ASYNC_FLAG if given.is_async else 0
+        struct = empty_struct(given.is_async)
         struct.meta = b"{"  # which libcep refuses
         return struct
 

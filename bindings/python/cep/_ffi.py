@@ -13,6 +13,7 @@ from ._errors import OK, error_for
 from ._stats import Stats
 
 SONAME = "libcep.so.0"
+_PACKAGE = Path(__file__).resolve().parent
 # The declarations below follow this version's header. Each minor version of 0.x may change it incompatibly.
 REQUIRED_VERSION = (0, 2)
 
@@ -81,13 +82,11 @@ def _candidates() -> Iterator[tuple[str, str]]:
 
     If CEP_LIBRARY is set, it is the only candidate: a fallback would hide a mistake.
     """
-    explicit = os.environ.get("CEP_LIBRARY")
-    if explicit:
-        yield explicit, "CEP_LIBRARY"
+    if os.environ.get("CEP_LIBRARY"):
+        yield os.environ["CEP_LIBRARY"], "CEP_LIBRARY"
         return
-    package = Path(__file__).resolve().parent
     for pattern in ("libcep.so*", "lib*/libcep.so*"):
-        for path in sorted(package.glob(pattern)):
+        for path in sorted(_PACKAGE.glob(pattern)):
             yield str(path), "the package's directory"
     yield SONAME, "the loader's path"
 
@@ -101,9 +100,8 @@ def _find_library() -> str:
             return path
         except OSError as error:
             failures.append(f"  {path} ({origin}): {error}")
-    hint = "CEP_LIBRARY is not set" if not os.environ.get("CEP_LIBRARY") else "unset CEP_LIBRARY to look elsewhere"
-    package = Path(__file__).resolve().parent
-    raise ImportError("cannot load libcep; looked at:\n" + "\n".join(failures) + f"\n({hint}; package directory: {package})")
+    hint = "unset CEP_LIBRARY to look elsewhere" if os.environ.get("CEP_LIBRARY") else "CEP_LIBRARY is not set"
+    raise ImportError("cannot load libcep; looked at:\n" + "\n".join(failures) + f"\n({hint}; package directory: {_PACKAGE})")
 
 
 _path = _find_library()

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which rank of which run this process is. cep_open() reads the launchers' variables itself; this is for what they lack:
-the rank in PyTorch's process group, and one run for all processes under `cep run`."""
+the rank in PyTorch's process group, and one run for all processes under `cep run`; and what these tell it: lines of JSON, a
+file for each process, in a folder."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
-from typing import Optional
+from pathlib import Path
+from typing import Any, Iterator, Optional
 
 from ._errors import EOPTION, OptionError
-from ._run_records import VARIABLE
+
+VARIABLE = "CEP_RUN_RECORDS"
+"""The environment variable that names the folder. Where it is set, processes are instrumented."""
 
 _RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _SIZE_VARIABLES = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
@@ -71,3 +76,24 @@ def run_under_cep_run() -> Optional[str]:
         return None
     namespace = os.environ.get("PMIX_NAMESPACE")  # where mpirun starts a launcher for each rank
     return f"mpi-{namespace}" if namespace else f"{socket.gethostname()}-{os.path.basename(records)}"
+
+
+def tell(what: str, **facts: Any) -> bool:
+    """Adds a record of this process. Returns whether the launcher can see it: the folder is not on other hosts."""
+    folder = os.environ.get(VARIABLE, "")
+    try:
+        with open(Path(folder) / f"{os.getpid()}.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps({"what": what, **facts}) + "\n")
+        return True
+    except OSError:
+        return False
+
+
+def records(folder: Path) -> Iterator[dict[str, Any]]:
+    """All records in a folder. A line that was cut off with its process is left out."""
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue

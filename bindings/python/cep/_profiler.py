@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Se
 from . import _ffi, _settings, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, name_bytes, whole_number
 from ._binding import ProfilerCalls
-from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, open_profilers
-from ._early import EarlySpans
 from ._errors import EINVAL, ETIMEDOUT, error_for
 from ._handle import Handle, Removal, undo_all
 from ._launcher import rank_and_size, rank_in_job, run_under_cep_run
+from ._life import CLOSE_TIMEOUT_S, EarlySpans, close_at_end_of_worker, close_handle, milliseconds, open_profilers
 from ._messages import warn
 from ._options import Config, PathText, Sampling, kind_number, one_directory, options_struct, rank_file
 from ._region import Region, TimedIterable

@@ -138,8 +138,9 @@ class TimedIterable(Generic[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         region = self._region
-        step = self._first_step
-        end_step = None if step is None else self._end_step(step)
+        step, length = self._first_step, length_of(self)
+        # The step after the last item's never begins: its wait only finds the end.
+        end_step = None if step is None or length is None else step + length
         iterator = iter(self._iterable)
         while True:
             if step is not None and step != end_step:
@@ -152,9 +153,10 @@ class TimedIterable(Generic[Item]):
                     return
             yield item
 
-    def _end_step(self, first_step: int) -> Optional[int]:
-        """The step after the last item's, if the loader has a length. It never begins: its wait only finds the end."""
-        try:
-            return first_step + len(self)
-        except TypeError:
-            return None
+
+def length_of(iterable: Any) -> Optional[int]:
+    """None: it has none."""
+    try:
+        return len(iterable)
+    except TypeError:
+        return None

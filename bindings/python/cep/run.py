@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
+from ._launcher import VARIABLE, records
 from ._messages import say
-from ._run_records import VARIABLE, records
 from ._show import find_command
 
 _RUNS = "cep_runs"  # without an option, each run gets a directory of its own in it

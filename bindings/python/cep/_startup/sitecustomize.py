@@ -99,7 +99,7 @@ def _on_lightning(lightning: Any) -> None:
     import importlib
 
     def add(_: Any, trainer: Any) -> None:
-        importlib.import_module("cep.integrations._auto_lightning").add_to(trainer)
+        importlib.import_module("cep.integrations.lightning").add_to(trainer)
 
     _replace(lightning.Trainer, "fit", add, "Lightning", is_after=False)
 

@@ -20,11 +20,10 @@ from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
-from .._closing import open_profilers
 from .._handle import Removal, patch, undo_all
-from .._launcher import rank_and_size
+from .._launcher import rank_and_size, tell
+from .._life import open_profilers
 from .._messages import say
-from .._run_records import tell
 from .._streams import HOST
 from ..torch._hooks import why_no_hooks
 from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, torch

@@ -10,7 +10,7 @@ import json
 import queue
 import threading
 import warnings
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Union
 
 from .._own_rows import OwnRows
 from .._profiler import Profiler
@@ -85,26 +85,20 @@ _CLOSE_TIMEOUT_S = 5.0
 _STOP = object()
 
 
-class _Aggregates:
+def _aggregates(lines: Iterable[bytes], prefix: str) -> dict[str, float]:
     """The mean and the maximum of each region's durations, and the last value of each counter."""
-
-    def __init__(self) -> None:
-        self._durations_ms: dict[str, list[float]] = {}
-        self._counters: dict[str, float] = {}
-
-    def add(self, row: dict[str, Any]) -> None:
+    durations_ms: dict[str, list[float]] = {}
+    metrics: dict[str, float] = {}
+    for row in map(json.loads, lines):
         kind = row.get("type")
         if kind is None:
-            self._durations_ms.setdefault(row["name"], []).append(row["duration_ms"])
+            durations_ms.setdefault(row["name"], []).append(row["duration_ms"])
         elif kind == "counter":
-            self._counters[row["name"]] = row["value"]
-
-    def metrics(self, prefix: str) -> dict[str, float]:
-        metrics = {prefix + name: value for name, value in self._counters.items()}
-        for name, durations_ms in self._durations_ms.items():
-            metrics[f"{prefix}{name}/mean_ms"] = sum(durations_ms) / len(durations_ms)
-            metrics[f"{prefix}{name}/max_ms"] = max(durations_ms)
-        return metrics
+            metrics[prefix + row["name"]] = row["value"]
+    for name, each_ms in durations_ms.items():
+        metrics[f"{prefix}{name}/mean_ms"] = sum(each_ms) / len(each_ms)
+        metrics[f"{prefix}{name}/max_ms"] = max(each_ms)
+    return metrics
 
 
 class MetricsLogger:
@@ -210,10 +204,7 @@ class MetricsLogger:
     def _log_rows(self, lines: OwnRows, step: Optional[int]) -> None:
         if self._profiler.enabled:
             self._profiler.flush(_FLUSH_TIMEOUT_S)
-        aggregates = _Aggregates()
-        for line in lines.lines():
-            aggregates.add(json.loads(line))
-        metrics = aggregates.metrics(self._prefix)
+        metrics = _aggregates(lines.lines(), self._prefix)
         if metrics:
             self._sink({**metrics, f"{self._prefix}lost": float(self._profiler.stats.lost)}, step)
 

@@ -17,10 +17,11 @@ from .. import Profiler
 from .. import torch as cep_torch
 from .._streams import HOST
 from ..torch._backward import Backward, backward_of
-from ..torch._claims import claims_of
 from ..torch._ddp import time_reductions
 from ..torch._hooks import Phase
+from ..torch._instrument import claims_of
 from ..torch._training import TrainingSteps
+from ._auto import install
 from ._callback import TrainingCallback
 
 
@@ -254,3 +255,26 @@ class _Actions(dict[str, Any]):
             original(action_name)
 
         return stop
+
+
+# ---- Under `cep run` -------------------------------------------------------------------------------------------------------
+
+
+class CallbackOfRun(CepCallback):
+    """Lightning's callback with the profiler that all of the process shares."""
+
+    def _start(self, output_dir: Any, first_step: int) -> Optional[TrainingSteps]:
+        self.profiler, self._is_own = install().open(), False
+        return None if self.profiler is None else super()._start(output_dir, first_step)
+
+    def __reduce__(self) -> Any:
+        """To processes that Lightning spawns: there it uses the profiler of that process."""
+        return CallbackOfRun, ()
+
+
+def add_to(trainer: Any) -> None:
+    """Adds a callback to a Lightning Trainer that is about to train, unless it has one of cep's."""
+    training = install()
+    if not training.is_off and not any(isinstance(callback, CepCallback) for callback in trainer.callbacks):
+        trainer.callbacks.append(CallbackOfRun())
+        training.is_lightnings = training.is_quiet = True

@@ -16,9 +16,10 @@ from .._streams import HOST
 from ._comm_span import Description, SideStreams, begin_async
 from ._groups import Group, Groups, resolve_group
 from ._hooks import AsyncSpan, end_done_spans, is_compiling, need_hooks, note_failure
-from ._operations import BATCH, COLLECTIVE, MESSAGE, Arguments, Function, Keywords, Operation, available_functions
+from ._operations import (
+    BATCH, COLLECTIVE, MESSAGE, Arguments, Function, Keywords, Operation, ReplacedCode, available_functions,
+)  # fmt: skip
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
-from ._replaced_code import ReplacedCode
 from ._steps import step_listeners
 from ._waits import waits
 

@@ -28,21 +28,18 @@ _NAN = math.nan
 
 def measure(spans: Iterable[OwnSpan], phases: Sequence[str]) -> Measurement:
     """The mean times per recorded step of one rank's spans."""
-    totals = dict.fromkeys(phases, _NAN)
+    totals: dict[str, float] = {}
     collectives, steps = [], set()
     for span in spans:
         steps.add(span.step)
         if span.kind == "comm":
             collectives.append(span)
-        elif span.name in totals:
-            before = totals[span.name]
-            totals[span.name] = span.duration_ms + (0.0 if math.isnan(before) else before)
-    if not steps:
-        return Measurement(0, 0, 0, _NAN, tuple(totals.values()))
+        else:
+            totals[span.name] = totals.get(span.name, 0.0) + span.duration_ms
     count = len(steps)
-    means = tuple(total / count for total in totals.values())
+    means = tuple(totals[name] / count if name in totals else _NAN for name in phases)
     comm_ms = _open_ms(collectives) / count if collectives else _NAN
-    return Measurement(count, min(steps), max(steps), comm_ms, means)
+    return Measurement(count, min(steps, default=0), max(steps, default=0), comm_ms, means)
 
 
 def _open_ms(spans: Iterable[OwnSpan]) -> float:
@@ -110,10 +107,8 @@ class Gather(Handle):
     def close(self) -> None:
         """Ends the summaries on this rank. Never waits. Calling it again does nothing. Call it on all ranks at the same
         step, or the others give up after the timeout."""
-        if self._group is None:
-            return
-        step_listeners(self._profiler).remove(self._on_step)
-        self._end_thread()
+        if self._group is not None:
+            self._end_thread()
 
     def _end(self) -> None:
         self.close()
@@ -133,6 +128,7 @@ class Gather(Handle):
 
     def _end_thread(self) -> None:
         """Ends the background thread after the rounds that wait already: the other ranks expect this one in them."""
+        step_listeners(self._profiler).remove(self._on_step)
         try:
             self._rounds.put_nowait(False)
         except queue.Full:
@@ -169,7 +165,6 @@ class Gather(Handle):
     def _give_up(self, why: str) -> None:
         if self.failure is None:
             self.failure = why
-            step_listeners(self._profiler).remove(self._on_step)
             self._end_thread()
             warn(f"no more live summaries: {why}")
 

@@ -7,6 +7,7 @@ from typing import Any, Generic, Iterable, Iterator, Optional, TypeVar, Union
 
 from .._argument_order import profiler_first
 from .._profiler import Profiler
+from .._region import length_of
 from .._settings import note_training
 from .._streams import HOST
 from ._data import to_device
@@ -97,7 +98,7 @@ class TracedTraining(Generic[Batch]):
 
     def _batches(self) -> Iterator[Batch]:
         batches = iter(self._loader)
-        left = self._length()
+        left = length_of(self)  # None: unknown
         in_step = 0
         while left != 0:
             if in_step == 0:
@@ -111,16 +112,9 @@ class TracedTraining(Generic[Batch]):
                     return
             yield batch if self._device is None else to_device(self._profiler, batch, self._device)
             in_step = (in_step + 1) % self._batches_per_step
-            left -= 1
+            left = None if left is None else left - 1
             if in_step == 0:
                 self._steps.end()
-
-    def _length(self) -> int:
-        """Negative if the loader has none."""
-        try:
-            return len(self)
-        except TypeError:
-            return -1
 
 
 @profiler_first
