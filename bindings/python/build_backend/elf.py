@@ -29,7 +29,7 @@ def needed(path: Path) -> list[str]:
 
 
 def _resolved(path: Path) -> dict[str, str]:
-    """The paths at which the loader finds the libraries that a file needs, with those that its libraries need."""
+    """The paths at which the loader finds the libraries that a file needs, with those that these need in turn."""
     result = subprocess.run(["ldd", str(path)], capture_output=True, text=True, env={"LC_ALL": "C"})
     return dict(re.findall(r"^\s*(\S+) => (/\S+)", result.stdout, re.MULTILINE))
 
@@ -37,18 +37,13 @@ def _resolved(path: Path) -> dict[str, str]:
 def bundle_libraries(path: Path, folder: Path) -> None:
     """Copies every library that a file needs, except the C library's, to the folder where the file looks for them."""
     found = _resolved(path)
-    waiting = needed(path)
-    done: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name in done or C_LIBRARY.match(name):
+    for name in sorted({*needed(path), *found}):
+        if C_LIBRARY.match(name):
             continue
-        done.add(name)
         if name not in found:
             raise SystemExit(f"cep: {path.name} needs {name}, which is not installed")
         if not (folder / name).exists():
             shutil.copy(found[name], folder / name)
-        waiting += needed(Path(found[name]))
 
 
 def glibc_version(path: Path) -> tuple[int, int]:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import warnings
 import weakref
 from ctypes import byref, c_void_p, sizeof
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union, cast
 
 from . import _ffi, _settings, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, name_bytes, whole_number
@@ -22,6 +24,7 @@ from ._region import Region, TimedIterable
 from ._stats import Stats
 from ._streams import Stream
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 Item = TypeVar("Item")
 Part = TypeVar("Part")
 Self = TypeVar("Self", bound="Profiler")
@@ -440,3 +443,21 @@ class Profiler(ProfilerCalls, Handle):
             if self._library_step != self._step:
                 self._set_library_step()
             _ffi.check(_ffi.mark(self._handle, name_bytes(name), None if meta is None else meta_text(meta)))
+
+
+def profiler_first(function: Function) -> Function:
+    """For functions whose first argument is the profiler: they also take it by name, and where it stood before 0.3, with a
+    warning; until 1.0."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if "profiler" in kwargs:
+            return function(kwargs.pop("profiler"), *args, **kwargs)
+        at = next((index for index, given in enumerate(args) if isinstance(given, Profiler)), 0)
+        if at > 0:
+            message = f"cep: {function.__name__}(): the profiler is the first argument since 0.3"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            args = (args[at], *args[:at], *args[at + 1 :])
+        return function(*args, **kwargs)
+
+    return cast(Function, call)

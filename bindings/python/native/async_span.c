@@ -173,7 +173,7 @@ bool end_done_spans(PyObject* profiler) {
     return ended;
 }
 
-PyObject* count_callbacks(void) {
+PyObject* expected_callbacks(PyObject* module, PyObject* unused) {
     return Py_BuildValue("(Ni)", PyBool_FromLong(ever_expected), expected_count);
 }
 

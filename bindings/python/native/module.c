@@ -38,10 +38,6 @@ static PyObject* end_done(PyObject* module, PyObject* profiler) {
     return none_if(end_done_spans(profiler));
 }
 
-static PyObject* expected_callbacks(PyObject* module, PyObject* unused) {
-    return count_callbacks();
-}
-
 static PyMethodDef functions[] = {
     {"connect", connect, METH_VARARGS, NULL},
     {"connect_torch", connect_torch, METH_VARARGS, NULL},

@@ -233,9 +233,9 @@ PyObject* enter_side_stream(PyObject* side, void** address);
 /// Has the SideStream alone wait for works. `error` is the type of the exception of a wait, or NULL. False with an
 /// exception of anything else.
 bool wait_on_side_stream(PyObject* side, PyObject* works, PyObject* current, PyObject** error);
-/// Whether the collectives of the SideStream's group run on the device.
+/// Whether the collectives of the SideStream's group run on the device; and whether to wait for a Work blocks the
+/// thread.
 bool is_on_device(PyObject* side);
-/// Whether to wait for a Work blocks the thread.
 bool waits_on_host(PyObject* side);
 
 /// A span of a collective that begins now, with attributes as region() takes them, and `is_async` on the host clock.
@@ -247,8 +247,8 @@ bool end_with_works(PyObject* async_span, PyObject* works, PyObject* tensors);
 bool fail_async_span(PyObject* async_span, PyObject* error);
 /// Ends the spans on the host of a profiler whose work has ended. Cheap if there are none. False with an exception.
 bool end_done_spans(PyObject* profiler);
-/// Whether there have been spans that a future's callback ends, and how many are not freed.
-PyObject* count_callbacks(void);
+/// Of the module: whether there have been spans that a future's callback ends, and how many are not freed.
+PyObject* expected_callbacks(PyObject* module, PyObject* unused);
 
 /// Spans by key, of OpenSpans: a thread, or 0 for the whole process. A span of the key that is still open ends as not
 /// finished. False with an exception.

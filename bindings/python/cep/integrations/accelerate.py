@@ -22,9 +22,8 @@ import importlib
 from typing import Any, Callable, Optional
 
 from .. import torch as cep_torch
-from .._argument_order import profiler_first
 from .._handle import Removable, Removal, patch, undo_all
-from .._profiler import Profiler
+from .._profiler import Profiler, profiler_first
 from ..torch._pytorch import torch
 from ..torch._training import TrainingSteps
 from ._loading import attach_loaders

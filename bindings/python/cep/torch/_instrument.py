@@ -8,10 +8,9 @@ import functools
 import weakref
 from typing import Any, Callable, Iterable, Optional, Union
 
-from .._argument_order import profiler_first
 from .._handle import Removable
 from .._messages import tell_mistake, warn
-from .._profiler import Profiler
+from .._profiler import Profiler, profiler_first
 from .._settings import note_training
 from .._streams import current_stream_source, exchange_device
 from ._backward import Backward, backward_of, graph_task, matmul_dtype

@@ -137,7 +137,7 @@ class OptimizerTimer:
         self._optimizer = optimizer
         self._hooks = _Begin(self), _End(self)
         self._handles: list[Any] = []
-        self._is_on = self._are_pytorchs = False
+        self._is_on = False
 
     def turn(self, on: bool) -> bool:
         """Puts the hooks on, or takes them off where no step is open, of another thread. Whether they are to go."""
@@ -149,14 +149,13 @@ class OptimizerTimer:
         if not on:
             for handle in self._handles:
                 handle.remove()
-        elif self._are_pytorchs:
+        elif self._handles:
             for handle, hook in zip(self._handles, self._hooks):  # as it was, at a fraction of what PyTorch takes
                 handle.hooks_dict_ref()[handle.id] = hook
         else:
             optimizer: Any = self._optimizer
             begin, end = self._hooks
             self._handles = [optimizer.register_step_pre_hook(begin), optimizer.register_step_post_hook(end)]
-            self._are_pytorchs = all(isinstance(handle, torch.utils.hooks.RemovableHandle) for handle in self._handles)
         return False
 
     def with_timed_closure(self, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:

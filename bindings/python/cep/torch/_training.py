@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, Iterable, Iterator, Optional, TypeVar, Union
 
-from .._argument_order import profiler_first
-from .._profiler import Profiler
+from .._profiler import Profiler, profiler_first
 from .._region import length_of
 from .._settings import note_training
 from .._streams import HOST
