@@ -51,7 +51,7 @@ def test_instrumented_optimizers_record_memory_at_most_four_times_a_second(tmp_p
     now = iter([5.0, 5.1, 5.2, 5.3])
     recorded = []
     monkeypatch.setattr(_memory, "time", types.SimpleNamespace(monotonic=lambda: next(now)))
-    monkeypatch.setattr(_memory, "record_memory", lambda profiler: recorded.append(step) or True)
+    monkeypatch.setattr(_memory, "record_memory", lambda profiler: recorded.append(step))
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
     with cep.Profiler(tmp_path, record_every_n_steps=1, backend="host") as profiler:
         with cep.torch.instrument_optimizers(profiler, optimizer):

@@ -90,8 +90,9 @@ def memory_recorder(profiler: Profiler) -> Callable[[], None]:
     def record() -> None:
         nonlocal next_s
         now_s = time.monotonic()
-        if now_s >= next_s and record_memory(profiler):
+        if now_s >= next_s:
             next_s = now_s + seconds
+            record_memory(profiler)
 
     return record
 
