@@ -44,25 +44,83 @@ def zstd_frame(window_log, content_bytes):
     return header + b"".join(blocks)
 
 
+def zstd(*parts):
+    return subprocess.run(["zstd", "-q", "-c"], input=b"".join(parts), capture_output=True, check=True).stdout
+
+
+def nested(first, last=b""):
+    depth = 9_000_000 // len(first + last)
+    return b'{"name":"f","step":1,"rank":0,"duration_ms":1,"meta":' + first * depth + b"1" + last * depth + b"}\n" + GOOD
+
+
+def row_of_bytes(size):
+    return b'{"name":"f","step":1,"rank":0,"duration_ms":1.5,"text":"' + b"x" * size + b'"}\n'
+
+
+def numbered(count, **members):
+    """Rows of rank 0, whose members may depend on their number."""
+    return rows_of({key: value(i) if callable(value) else value for key, value in ({"rank": 0} | members).items()}
+                   for i in range(count))
+
+
+def start_of(number):
+    return START_NS + 10**6 * number
+
+
+# What each command reads, and what it says of it: `check`, and after | the others.
+INPUTS = {
+    "gigabytes of blank lines in little zstd": (lambda: zstd_frame(20, 34 << 30), TOO_COMPRESSED),
+    "gigabytes of spaces in one line": (lambda: zstd_frame(20, 34 << 30).replace(b"\n", b" "), "too_compressed|cut off"),
+    "a zstd window of two gigabytes": (lambda: zstd_frame(31, 1 << 20), ""),
+    "deep arrays": (lambda: nested(b"["), "not valid JSON"),
+    "deep arrays that end": (lambda: nested(b"[", b"]"), "not valid JSON"),
+    "deep objects": (lambda: nested(b'{"a":'), "not valid JSON"),
+    "deep objects that end": (lambda: nested(b'{"a":1,"a":', b"}"), "not valid JSON"),
+    "a line of nearly 64 MiB and a longer one": (lambda: zstd(row_of_bytes((64 << 20) - 1000), row_of_bytes(70 << 20), GOOD), ""),
+    "brace pairs in broken lines": (lambda: (b'{"' * 4_000 + b"\n") * 1200, ""),
+    "letters in little zstd": (lambda: zstd(GOOD, b"x\n" * (1 << 27)), ""),
+    "braces in little zstd": (lambda: zstd(GOOD, b"{\n" * (1 << 27)), ""),
+    "brace pairs in little zstd": (lambda: zstd(GOOD, (b'{"' * 4000 + b"\n") * ((1 << 28) // 8001)), ""),
+    "a run row for each of many starts": (
+        lambda: numbered(100_000, type="run", run_id="r{}".format, attempt=int) + GOOD * 3, ""),
+    "spans behind many run rows without other rows between": (
+        lambda: numbered(50_000, type="run", run_id="r{}".format, start_unix_ns=lambda i: START_NS + i)
+        + numbered(50_000, name="f", step=int, duration_ms=1, start_ns=lambda i: START_NS + i), ""),
+    "stats rows of many attempts": (
+        lambda: numbered(50_000, type="run", run_id="r", attempt=int) + numbered(50_000, type="stats", attempt=int, recorded=1), ""),
+    "many ranks in one file": (lambda: numbered(180_000, name="f", step=1, rank=lambda i: 2 * i, duration_ms=1), ""),
+    "a declared world of a million ranks": (lambda: rows_of([run_row(0, world_size=1 << 20)]) + GOOD, "1–1048575"),
+    "a million listed ranks": (
+        lambda: rows_of([run_row(0, world_size=1 << 20, config={"ranks": list(range(1_200_000))})]) + GOOD, ""),
+    "open rows": (lambda: numbered(100_000, type="open", name="f", step=int, start_ns=lambda i: START_NS + i, elapsed_ms=1), ""),
+    "open rows of one place and their spans": (
+        lambda: numbered(60_000, type="open", name="f", step=0, start_ns=start_of)
+        + numbered(60_000, name="f", step=0, duration_ms=1, start_ns=lambda i: start_of(59_999 - i)), ""),
+}  # fmt: skip
+WITHOUT_ROWS = ("gigabytes of blank lines in little zstd", "gigabytes of spaces in one line", "a zstd window of two gigabytes",
+                "brace pairs in broken lines")  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1)  # making it takes longer than reading it
+def made(name):
+    return INPUTS[name][0]()
+
+
 @pytest.mark.parametrize("command", READERS)
-def test_gigabytes_of_blank_lines_in_little_zstd(tmp_path, command):
-    data = zstd_frame(20, 34 << 30)
-    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data), status=(0, 3, 4))
-    assert TOO_COMPRESSED in done.stderr + done.stdout.decode()
+@pytest.mark.parametrize("name", INPUTS)
+def test_an_input_stays_within_the_limits(tmp_path, name, command):
+    verdict = ["--no-verdict"] if name.startswith("spans behind") and command == "summarize" else []
+    status = (0, 4) if name not in WITHOUT_ROWS else (0, 3, 4)
+    done = within_limits(tmp_path, *run_command(command), *verdict, write_input(tmp_path, made(name)), status=status)
+    says = INPUTS[name][1].split("|")
+    assert says[0 if command == "check" else -1] in done.stderr + done.stdout.decode()
+    assert len(done.stderr) < 10_000
 
 
 def test_a_stream_that_is_too_large_in_the_middle_of_a_row_says_so(tmp_path):
     data = gzip.compress(GOOD * (130 * 2**20 // len(GOOD)), 9)
     done = within_limits(tmp_path, "check", write_input(tmp_path, data, "cuda_events_rank_0.jsonl.gz"), status=(3, 4))
     assert TOO_COMPRESSED in done.stdout.decode() and "in the middle of a row" not in done.stdout.decode()
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_gigabytes_of_spaces_in_one_line(tmp_path, command):
-    data = zstd_frame(20, 34 << 30).replace(b"\n", b" ")
-    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data), status=(0, 3, 4))
-    said = done.stderr + done.stdout.decode()
-    assert ("too_compressed" if command == "check" else "cut off") in said
 
 
 def test_rows_before_the_blank_lines_are_kept(tmp_path):
@@ -74,57 +132,11 @@ def test_rows_before_the_blank_lines_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_a_zstd_window_of_two_gigabytes(tmp_path, command):
-    data = zstd_frame(31, 1 << 20)
-    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data), status=(0, 3, 4))
-
-
-@pytest.mark.parametrize("command", READERS)
-@pytest.mark.parametrize("brackets", [(b"[", b""), (b"[", b"]"), (b'{"a":', b""), (b'{"a":1,"a":', b"}")])
-def test_deep_nesting(tmp_path, command, brackets):
-    first, last = brackets
-    depth = 9_000_000 // len(first + last)
-    row = b'{"name":"f","step":1,"rank":0,"duration_ms":1,"meta":' + first * depth + b"1" + last * depth + b"}\n"
-    data = row + GOOD
-    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
-    assert "not valid JSON" in done.stderr + done.stdout.decode()
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_a_line_of_nearly_64_mib_and_a_longer_one(tmp_path, command):
-    row = b'{"name":"f","step":1,"rank":0,"duration_ms":1.5,"text":"'
-    lines = [row + b"x" * ((64 << 20) - 1000) + b'"}\n', row + b"x" * (70 << 20) + b'"}\n', GOOD]
-    data = subprocess.run(["zstd", "-q", "-c"], input=b"".join(lines), capture_output=True, check=True).stdout
-    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_many_brace_pairs_in_broken_lines(tmp_path, command):
-    data = (b'{"' * 4_000 + b"\n") * 1200
-    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data), status=(0, 3, 4))
-
-
-@pytest.mark.parametrize("command", READERS)
 def test_millions_of_lines_that_are_no_rows(tmp_path, command):
     done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, GOOD + b"x\n" * 4_900_000))
     if command == "check":
         file = json.loads(done.stdout)["files"][0]
         assert (file["rows"], file["skipped_rows"], file["cut_off"]) == (6, 1_000_001, True)
-
-
-@pytest.mark.parametrize("command", READERS)
-@pytest.mark.parametrize("unit", [b"x\n", b"{\n", b'{"' * 4000 + b"\n"], ids=["letters", "braces", "many braces"])
-def test_lines_that_are_no_rows_in_little_zstd(tmp_path, command, unit):
-    data = subprocess.run(["zstd", "-q", "-c"], input=GOOD + unit * ((1 << 28) // len(unit)), capture_output=True,
-                          check=True).stdout
-    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_a_run_row_for_each_of_many_starts(tmp_path, command):
-    runs = [{"type": "run", "rank": 0, "run_id": f"r{i}", "attempt": i} for i in range(100_000)]
-    data = rows_of(runs) + GOOD * 3
-    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
 
 
 def gzipped(text):
@@ -176,58 +188,6 @@ def test_check_lists_the_first_of_many_attempts_and_counts_all(tmp_path):
     assert [attempt["attempt"] for attempt in file["attempts"]] == list(range(10_000))
     messages = [finding["message"] for finding in file["findings"] if finding["code"] == "too_many_attempts"]
     assert messages == ["only the first 10,000 of 20,000 attempts are listed"]
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_spans_behind_many_run_rows_without_other_rows_between(tmp_path, command):
-    runs = [{"type": "run", "rank": 0, "run_id": f"r{i}", "start_unix_ns": START_NS + i} for i in range(50_000)]
-    spans = [{"name": "f", "step": i, "rank": 0, "duration_ms": 1, "start_ns": START_NS + i} for i in range(50_000)]
-    verdict = ["--no-verdict"] if command == "summarize" else []
-    within_limits(tmp_path, *run_command(command), *verdict, write_input(tmp_path, rows_of(runs + spans)))
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_stats_rows_of_many_attempts(tmp_path, command):
-    runs = [{"type": "run", "rank": 0, "run_id": "r", "attempt": i} for i in range(50_000)]
-    stats = [{"type": "stats", "rank": 0, "attempt": i, "recorded": 1} for i in range(50_000)]
-    within_limits(tmp_path, *run_command(command), write_input(tmp_path, rows_of(runs + stats)))
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_many_ranks_in_one_file(tmp_path, command):
-    data = b"".join(b'{"name":"f","step":1,"rank":%d,"duration_ms":1}\n' % (2 * rank) for rank in range(180_000))
-    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
-    assert len(done.stderr) < 10_000
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_a_declared_world_of_a_million_ranks(tmp_path, command):
-    data = rows_of([run_row(0, world_size=1 << 20)]) + GOOD
-    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
-    assert "1–1048575" in done.stderr + done.stdout.decode()
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_a_million_listed_ranks(tmp_path, command):
-    config = {"ranks": list(range(0, 1_200_000))}
-    data = rows_of([run_row(0, world_size=1 << 20, config=config)]) + GOOD
-    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_many_open_rows(tmp_path, command):
-    opens = [{"type": "open", "name": "f", "step": i, "rank": 0, "start_ns": START_NS + i, "elapsed_ms": 1}
-             for i in range(100_000)]
-    within_limits(tmp_path, *run_command(command), write_input(tmp_path, rows_of(opens)))
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_many_open_rows_of_one_place_and_their_spans(tmp_path, command):
-    opens = [{"type": "open", "name": "f", "step": 0, "rank": 0, "start_ns": START_NS + 10**6 * i}
-             for i in range(60_000)]
-    spans = [{"name": "f", "step": 0, "rank": 0, "duration_ms": 1, "start_ns": START_NS + 10**6 * i}
-             for i in reversed(range(60_000))]
-    within_limits(tmp_path, *run_command(command), write_input(tmp_path, rows_of(opens + spans)))
 
 
 @pytest.fixture(scope="module")
