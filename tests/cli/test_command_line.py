@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words that nothing knows, help texts, and completion in the shells themselves."""
 
+import functools
 import json
 import os
 import pathlib
@@ -109,13 +110,14 @@ def test_help_has_no_types_of_the_parser(cep, command):
 
 # Completion.
 
-@pytest.fixture
-def script(cep, tmp_path):
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    @functools.cache
     def write(shell):
         if shutil.which(shell) is None:
             pytest.skip(f"{shell} is missing")
-        path = tmp_path / f"cep.{shell}"
-        path.write_bytes(cep("completion", shell).stdout)
+        path = tmp_path_factory.mktemp("completion") / f"cep.{shell}"
+        path.write_bytes(subprocess.run([os.environ["CEP_COMMAND"], "completion", shell], capture_output=True, check=True).stdout)
         return path
     return write
 
@@ -181,8 +183,9 @@ def test_shells_complete_commands_options_and_values(script, shell, words, offer
 
 
 @pytest.mark.parametrize("words", [["merge", "jo"], ["merge", "-o", "jo"], ["merge", "--color=always", "jo"], ["nonsense", "jo"]])
-def test_other_words_complete_to_files(script, tmp_path, words):
-    (tmp_path / "job.jsonl").write_text("")
+def test_other_words_complete_to_files(script, words):
+    for shell in COMPLETE:
+        (script(shell).parent / "job.jsonl").touch()
     assert complete_in_bash(script("bash"), ["cep", *words]) == set()  # "-o default" then takes files
     assert complete_in_zsh(script("zsh"), ["cep", *words]) == set()
     assert complete_in_fish(script("fish"), ["cep", *words]) == {"job.jsonl"}
