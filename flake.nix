@@ -52,7 +52,6 @@
           inputsFrom = [ (package pkgs) ];
           packages = with pkgs; [
             gtest
-            gbenchmark
             mandoc
             (python3.withPackages (python: [ python.pytest python.numpy ]))
           ];

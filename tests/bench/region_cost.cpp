@@ -176,7 +176,35 @@ void one_thread(const Gpu& gpu, long rounds) {
     std::printf("spans lost: %llu\n", static_cast<unsigned long long>(profiler.lost()));
 }
 
-/// The same while another thread asks for a flush without pause, so that the poller polls at its fastest.
+/// Calls that make no CUDA call: on a step that is not recorded, and of a profiler that is off.
+void not_recorded(const Gpu& gpu, long rounds) {
+    constexpr int calls = 10'000;
+    OpenProfiler profiler;
+    OpenProfiler off([](cep_options& options) { options.enable = 0; });
+    cep_region* const region = profiler.region("forward");
+    cep_region* const region_off = off.region("forward");
+    const auto repeat = [](auto call) {
+        return [call] {
+            for (int i = 0; i < calls; ++i) call();
+        };
+    };
+    std::vector<Arm> arms = {
+        {"two clock readings", calls, repeat([] {
+             keep(now_ns());
+             keep(now_ns());
+         })},
+        {"cep_begin + cep_end", calls, repeat([=] { cep_end(region, cep_begin(region, nullptr), nullptr); })},
+        {"cep_switch", calls, repeat([=] { keep(cep_switch(CEP_SPAN_NONE, region, nullptr)); })},
+        {"cep_counter", calls, repeat([&] { keep(cep_counter(profiler.get(), "loss", 1.0)); })},
+        {"cep_begin + cep_end, of a profiler that is off", calls,
+         repeat([=] { cep_end(region_off, cep_begin(region_off, nullptr), nullptr); })},
+    };
+    profiler.record(false);
+    Bursts(gpu, profiler).run(arms, rounds);
+    print_arms(arms, "not recorded, 1 thread", {0, 1, 2, 3, 4});
+}
+
+/// one_thread() while another thread asks for a flush without pause, so that the poller polls at its fastest.
 void beside_busy_threads(const Gpu& gpu, long rounds) {
     OpenProfiler profiler;
     const Calls calls(gpu, profiler);
@@ -376,6 +404,7 @@ int main(int count, char** arguments) {
     cep::bench::one_thread(gpu, rounds);
     cep::bench::out_of_caches(gpu, rounds);
     cep::bench::beside_busy_threads(gpu, rounds);
+    cep::bench::not_recorded(gpu, rounds);
     cep::bench::many_threads(gpu, rounds, 1);
     cep::bench::many_threads(gpu, rounds, 8);
     cep::bench::gpu_time(gpu, cep::bench::option(count, arguments, "chains", 100));
