@@ -26,21 +26,6 @@ def test_a_step_that_never_begins_is_told(scripts, end):
     assert err == NO_STEP.format("forward, backward")
 
 
-def test_of_many_regions_a_few_are_named(scripts):
-    _, err = scripts.run(REGIONS.format(rank=0, names=list("abcdef"), end=""))
-    assert err == NO_STEP.format("a, b, c and 3 more")
-
-
-@pytest.mark.parametrize(
-    "rank, names, end",
-    [(1, ["forward"], ""), (0, [], ""), (0, ["forward"], "prof.step(3)"), (0, ["forward"], "os._exit(0)")],
-    ids=("another rank", "no region", "a step", "no end"),
-)
-def test_nothing_is_told_without_a_mistake(scripts, rank, names, end):
-    _, err = scripts.run("import os\n" + REGIONS.format(rank=rank, names=names, end=end))
-    assert err == ""
-
-
 def skip_without_hooks():
     if cep.binding != "native":
         pytest.skip("hooks of PyTorch need the extension module")

@@ -155,33 +155,6 @@ if __name__ == "__main__":
     assert len(files.typed("run")) == 1
 
 
-def test_many_profilers_in_one_process(scripts, files):
-    scripts.run(
-        """
-profs = [cep.Profiler(sys.argv[1], rank=rank, world_size=4) for rank in range(4)]
-for prof in profs:
-    prof.step(0)
-with profs[0].region("forward"), profs[1].region("forward"), profs[2].region("forward"), profs[3].region("forward"):
-    pass
-"""
-    )
-    assert [len(files.spans("forward", rank)) for rank in range(4)] == [1, 1, 1, 1]
-
-
-def test_leaving_the_profilers_block_closes_it(scripts, files):
-    scripts.run(
-        """
-with cep.Profiler(sys.argv[1]) as prof:
-    prof.step(0)
-    with prof.region("forward"):
-        pass
-assert not prof.enabled
-print(prof.stats.written)
-"""
-    )
-    assert len(files.spans("forward")) == 1
-
-
 def test_a_failure_to_write_does_not_end_the_job(scripts):
     _, err = scripts.run(
         """

@@ -41,22 +41,16 @@ dist.destroy_process_group()
 """
 
 
-def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files):
+def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row_within_the_backward(job, files):
     job.run(3, DDP)
     for rank in range(3):
-        rows = comm_rows(files, rank)
+        rows, backwards = comm_rows(files, rank), files.spans("backward", rank)
         assert {row["name"] for row in rows} == {"all_reduce"} and {row["step"] for row in rows} == {0, 2}
         assert identities(files, rank) == identities(files, 0)
         assert len(identities(files, rank)) == len(rows)
         # Each instrumented training has all gradients once in each recorded step: no_sync() reduces nothing.
         assert sum(row["bytes"] for row in rows) == 2 * 2 * 4 * (9 * 9 + 9) * 4
-
-
-def test_the_reduction_of_a_bucket_lies_within_the_backward(job, files):
-    job.run(2, DDP)
-    for rank in range(2):
-        backwards = files.spans("backward", rank)
-        for row in comm_rows(files, rank):
+        for row in rows:
             assert any(one["start_ns"] <= row["start_ns"] and end_ns(row) <= end_ns(one) for one in backwards)
             assert row["depth"] == 1  # in the backward, and in no other reduction
 

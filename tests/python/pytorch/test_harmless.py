@@ -297,26 +297,6 @@ def test_an_optimizer_step_that_raised_is_marked_and_ends_with_the_next_phase(fi
     assert failed["error"] in ("FloatingPointError", "NotFinished") and "error" not in good
 
 
-class CallsItself(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = torch.nn.Linear(4, 4)
-
-    def forward(self, batch, depth=3):
-        return self.inner(batch) if depth == 0 else self(batch, depth - 1)
-
-
-def test_a_module_that_calls_itself_is_one_forward(files, profiler, make_trainer):
-    trainer = make_trainer(model=CallsItself())
-    batch = torch.ones(2, 4)
-    with cep.torch.instrument(profiler, trainer.model, None):
-        for _ in range(2):
-            trainer.model(batch).sum().backward()
-    profiler.close()
-    assert names(files) == ["forward", "backward"] * 2
-    assert not any("error" in row for row in files.spans())
-
-
 def test_a_backward_through_two_models_is_one_row(files, profiler, make_trainer):
     first, second = make_trainer(), make_trainer()
     with cep.torch.instrument(profiler, first.model, first.optimizer):

@@ -59,34 +59,6 @@ def test_hooks_run_no_python_on_steps_that_are_not_recorded(tmp_path, trainer):
                 assert bool(called) == (step == 0), called
 
 
-def test_only_sampled_steps_have_rows(files, tmp_path, trainer):
-    with cep.Profiler(tmp_path, record_every_n_steps=3) as profiler, instrumented(trainer, profiler):
-        for step in range(7):
-            profiler.step(step)
-            trainer.train()
-    found = [(row["step"], row["name"]) for row in files.spans()]
-    assert found == [(step, name) for step in (0, 3, 6) for name in PHASES]
-
-
-def test_gradient_accumulation_gives_several_spans_of_a_step(files, profiler, trainer):
-    with instrumented(trainer, profiler):
-        for _ in range(3):
-            trainer.loss().backward()
-        trainer.optimizer.step()
-    profiler.close()
-    for name, count in (("forward", 3), ("backward", 3), ("optimizer", 1)):
-        assert [row["seq"] for row in files.spans(name)] == list(range(count)), name
-
-
-def test_forwards_before_their_backwards_are_kept_apart(files, profiler, trainer):
-    with instrumented(trainer, profiler):
-        losses = [trainer.loss(), trainer.loss()]
-        for loss in losses:
-            loss.backward()
-    profiler.close()
-    assert names(files) == ["forward", "forward", "backward", "backward"]
-
-
 def test_each_of_several_optimizers_is_timed(files, profiler, trainer):
     first, second = (torch.optim.SGD(layer.parameters(), lr=0.1) for layer in (trainer.model[0], trainer.model[2]))
     with cep.torch.instrument(profiler, trainer.model, [first, second]):
@@ -95,39 +67,6 @@ def test_each_of_several_optimizers_is_timed(files, profiler, trainer):
         second.step()
     profiler.close()
     assert [row["seq"] for row in files.spans("optimizer")] == [0, 1]
-
-
-def test_evaluation_is_a_phase_of_its_own_without_a_backward(files, profiler, trainer):
-    with instrumented(trainer, profiler), torch.no_grad():
-        trainer.model(trainer.batch)
-    profiler.close()
-    assert names(files) == ["forward_no_grad"]
-
-
-class Checkpointed(torch.nn.Module):
-    """A model that computes its whole forward again in the backward."""
-
-    def __init__(self, inner, use_reentrant):
-        super().__init__()
-        self.inner = inner
-        self.use_reentrant = use_reentrant
-
-    def forward(self, batch):
-        return checkpoint(self.inner, batch, use_reentrant=self.use_reentrant)
-
-
-@pytest.mark.parametrize("use_reentrant", (True, False))
-def test_what_is_computed_again_in_the_backward_is_no_forward(files, profiler, trainer, use_reentrant):
-    whole = Checkpointed(trainer.model, use_reentrant)
-    trainer.batch.requires_grad_()
-    calls = []
-    trainer.model.register_forward_pre_hook(lambda *_: calls.append(1))
-    with cep.torch.instrument(profiler, whole, trainer.optimizer):
-        whole(trainer.batch).pow(2).mean().backward()
-        trainer.optimizer.step()
-    profiler.close()
-    assert len(calls) == 2
-    assert names(files) == PHASES
 
 
 def test_a_checkpointed_model_itself_is_not_forward_twice(files, profiler, trainer):
@@ -239,27 +178,6 @@ def test_a_learning_rate_scheduler_made_before_or_after_still_works(files, profi
     assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.025)
     assert not [one for one in recwarn if "lr_scheduler" in str(one.message)]
     assert len(files.spans("optimizer")) == 1
-
-
-class FailingOnce(torch.optim.SGD):
-    fails = True
-
-    def step(self, closure=None):
-        if self.fails:
-            self.fails = False
-            raise OverflowError("gradient")
-        return super().step(closure)
-
-
-def test_an_optimizer_that_raises_is_marked_and_its_next_step_is_not(files, profiler, trainer, make_trainer):
-    failing = make_trainer(trainer.model, FailingOnce(trainer.model.parameters(), lr=0.1))
-    with instrumented(failing, profiler):
-        with pytest.raises(OverflowError):
-            failing.train()
-        failing.train()
-    profiler.close()
-    failed, good = files.spans("optimizer")
-    assert failed["error"] in ("OverflowError", "NotFinished") and "error" not in good
 
 
 def test_a_closure_that_raises_leaves_no_optimizer_time(files, profiler, trainer):
@@ -383,15 +301,6 @@ def test_the_graph_dies_when_the_trainer_lets_go_of_it(profiler, trainer):
             assert node() is None
         finally:
             gc.enable()
-
-
-def test_gradients_are_the_same_with_and_without(profiler, make_trainer):
-    plain, timed = make_trainer(), make_trainer()
-    with instrumented(timed, profiler):
-        for trainer in (plain, timed):
-            trainer.train()
-    for one, other in zip(plain.model.parameters(), timed.model.parameters()):
-        assert torch.equal(one, other)
 
 
 def test_removing_leaves_nothing_behind(files, profiler, trainer):
