@@ -79,12 +79,8 @@ static void check_no_allocation(int64_t stride) {
     close_now(job.profiler);
 }
 
-TEST(a_warm_trainer_thread_allocates_nothing_when_every_step_is_recorded) {
-    check_no_allocation(1);
-}
-TEST(a_warm_trainer_thread_allocates_nothing_when_every_tenth_step_is_recorded) {
-    check_no_allocation(10);
-}
+TEST_THAT(a_warm_trainer_thread_allocates_nothing_when_every_step_is_recorded, check_no_allocation(1))
+TEST_THAT(a_warm_trainer_thread_allocates_nothing_when_every_tenth_step_is_recorded, check_no_allocation(10))
 
 TEST(metadata_is_copied_without_allocation_by_a_warm_thread) {
     if (CHECK_SANITIZED) check_skip("the allocator is the sanitizer's");

@@ -44,6 +44,12 @@ void check_contains(const char* file, int line, const char* what, const char* te
     }                                                                \
     static void name(void)
 
+// A test that is one call.
+#define TEST_THAT(name, ...) \
+    TEST(name) {             \
+        __VA_ARGS__;         \
+    }
+
 #define CHECK(condition)                                                              \
     do {                                                                              \
         if (!(condition)) check_fail(__FILE__, __LINE__, "not true: %s", #condition); \

@@ -74,9 +74,7 @@ TEST(another_rank_does_not_repeat_it) {
     CHECK_TEXT(messages_of(train_and_close), "");
 }
 
-TEST(a_trainer_without_regions_is_told_nothing) {
-    CHECK_TEXT(messages_of(train_and_close), "");
-}
+TEST_THAT(a_trainer_without_regions_is_told_nothing, CHECK_TEXT(messages_of(train_and_close), ""))
 
 TEST(a_trainer_that_begins_a_step_is_told_nothing) {
     regions = 2;

@@ -36,9 +36,7 @@ TEST(an_empty_environment_is_off) {
     cep_options_clear(&options);
 }
 
-TEST(load_env_refuses_null) {
-    CHECK_EQ(cep_options_load_env(NULL), CEP_EINVAL);
-}
+TEST_THAT(load_env_refuses_null, CHECK_EQ(cep_options_load_env(NULL), CEP_EINVAL))
 
 TEST(each_option_has_a_variable) {
     static const char* const variables[][2] = {
@@ -248,9 +246,7 @@ static void check_discovered(int rank, int world_size, int local_rank) {
     CHECK_EQ(row_int(rows_nth(&all, SPAN, 0), "rank"), rank);
 }
 
-TEST(rank_is_0_of_1_without_a_launcher) {
-    check_discovered(0, 1, 0);
-}
+TEST_THAT(rank_is_0_of_1_without_a_launcher, check_discovered(0, 1, 0))
 
 TEST(torchrun_precedes_slurm_precedes_open_mpi_precedes_pmi) {
     for (int i = 3; i >= 0; --i) {

@@ -200,13 +200,8 @@ static void check_never_lengthened(double percent) {
     CHECK_EQ(count_messages("stride"), 0);
 }
 
-TEST(a_generous_bound_changes_nothing) {
-    check_never_lengthened(100);
-}
-
-TEST(without_a_bound_nothing_changes) {
-    check_never_lengthened(0);
-}
+TEST_THAT(a_generous_bound_changes_nothing, check_never_lengthened(100))
+TEST_THAT(without_a_bound_nothing_changes, check_never_lengthened(0))
 
 TEST(the_run_row_says_the_bound) {
     cep_options options = host_options();

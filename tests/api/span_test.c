@@ -32,23 +32,6 @@ TEST(a_span_row_has_the_documented_keys_in_their_order) {
     }
 }
 
-TEST(a_host_span_has_the_keys_of_the_host_clock) {
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 7, "forward");
-    const rows all = rows_after_close(profiler);
-    const row* span = rows_nth(&all, SPAN, 0);
-    CHECK_TEXT(row_text(span, "name"), "forward");
-    CHECK_EQ(row_int(span, "step"), 7);
-    CHECK_EQ(row_int(span, "rank"), 0);
-    CHECK_TEXT(row_text(span, "kind"), "compute");
-    CHECK_TEXT(row_text(span, "clock"), "host");
-    CHECK_EQ(row_int(span, "seq"), 0);
-    CHECK(row_number(span, "duration_ms") >= 0);
-    CHECK(row_number(span, "host_ms") >= 0);
-    CHECK(!row_has(span, "type") && !row_has(span, "bytes") && !row_has(span, "flops") && !row_has(span, "group"));
-    CHECK(!row_has(span, "coll") && !row_has(span, "meta") && !row_has(span, "error"));
-}
-
 TEST(start_and_duration_lie_within_the_time_of_the_calls) {
     cep_profiler* profiler = open_at_step(0);
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
@@ -180,28 +163,10 @@ static void* end_it(void* argument) {
     return NULL;
 }
 
-static void* end_innermost(void* argument) {
-    const handover* given = argument;
-    cep_end(given->region, CEP_SPAN_INNERMOST, CEP_HOST);
-    return NULL;
-}
-
 static void on_another_thread(void* (*body)(void*), handover* given) {
     pthread_t thread;
     CHECK_EQ(pthread_create(&thread, NULL, body, given), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-}
-
-TEST(span_innermost_applies_to_the_calling_thread_only) {
-    cep_profiler* profiler = open_here();
-    handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0, profiler};
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
-    given.span = cep_begin(given.region, CEP_HOST);
-    on_another_thread(end_innermost, &given);
-    CHECK_EQ(stats_of(profiler).open_spans, 1);
-    cep_end(given.region, given.span, CEP_HOST);
-    const rows all = rows_after_close(profiler);
-    CHECK_EQ(rows_spans_named(&all, "forward"), 1);
 }
 
 static void* begin_and_leave_open(void* argument) {

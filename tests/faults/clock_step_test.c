@@ -68,15 +68,9 @@ static void check_one_step(int64_t step_ns) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-TEST(times_continue_when_the_clock_is_set_back_by_hours_and_the_error_is_stated) {
-    check_one_step(-20 * hour);
-}
-TEST(times_continue_when_the_clock_is_set_forward_by_hours_and_the_error_is_stated) {
-    check_one_step(20 * hour);
-}
-TEST(a_clock_set_back_by_a_second_is_stated) {
-    check_one_step(-second);
-}
+TEST_THAT(times_continue_when_the_clock_is_set_back_by_hours_and_the_error_is_stated, check_one_step(-20 * hour))
+TEST_THAT(times_continue_when_the_clock_is_set_forward_by_hours_and_the_error_is_stated, check_one_step(20 * hour))
+TEST_THAT(a_clock_set_back_by_a_second_is_stated, check_one_step(-second))
 TEST(a_clock_set_back_to_1970_is_stated) {
     struct timespec now;
     CHECK_EQ(clock_gettime(CLOCK_REALTIME, &now), 0);

@@ -38,12 +38,8 @@ static void fill_and_heal(int error) {
     CHECK_EQ(stats_of(profiler).dropped_io, 0);
 }
 
-TEST(rows_wait_for_a_full_disk_to_have_space_again) {
-    fill_and_heal(ENOSPC);
-}
-TEST(rows_wait_for_a_quota_to_have_space_again) {
-    fill_and_heal(EDQUOT);
-}
+TEST_THAT(rows_wait_for_a_full_disk_to_have_space_again, fill_and_heal(ENOSPC))
+TEST_THAT(rows_wait_for_a_quota_to_have_space_again, fill_and_heal(EDQUOT))
 
 TEST(a_disk_that_fills_up_twice_is_reported_twice) {
     keep_messages();
@@ -166,18 +162,10 @@ static void close_on_a_full_disk(int error) {
     check_exactly_once_leniently(profiler, RANK_FILE);
 }
 
-TEST(a_close_on_a_full_disk_does_not_wait_for_space) {
-    close_on_a_full_disk(ENOSPC);
-}
-TEST(a_close_on_a_full_quota_does_not_wait_for_space) {
-    close_on_a_full_disk(EDQUOT);
-}
-TEST(a_close_of_a_file_that_may_not_grow_does_not_wait) {
-    close_on_a_full_disk(EFBIG);
-}
-TEST(a_close_on_a_disk_that_became_read_only_does_not_wait) {
-    close_on_a_full_disk(EROFS);
-}
+TEST_THAT(a_close_on_a_full_disk_does_not_wait_for_space, close_on_a_full_disk(ENOSPC))
+TEST_THAT(a_close_on_a_full_quota_does_not_wait_for_space, close_on_a_full_disk(EDQUOT))
+TEST_THAT(a_close_of_a_file_that_may_not_grow_does_not_wait, close_on_a_full_disk(EFBIG))
+TEST_THAT(a_close_on_a_disk_that_became_read_only_does_not_wait, close_on_a_full_disk(EROFS))
 
 TEST(a_start_after_a_full_disk_cut_a_row_begins_on_a_new_line) {
     close_on_a_full_disk(ENOSPC);

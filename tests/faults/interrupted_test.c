@@ -45,12 +45,8 @@ static void load_configuration(int64_t longest_read_bytes) {
     cep_options_clear(&options);
 }
 
-TEST(a_configuration_is_read_though_reads_are_interrupted) {
-    load_configuration(0);
-}
-TEST(a_configuration_is_read_though_reads_are_interrupted_and_short) {
-    load_configuration(5);
-}
+TEST_THAT(a_configuration_is_read_though_reads_are_interrupted, load_configuration(0))
+TEST_THAT(a_configuration_is_read_though_reads_are_interrupted_and_short, load_configuration(5))
 
 TEST(a_file_is_opened_though_its_open_is_interrupted) {
     io_fail_opens(EINTR, 3);

@@ -53,13 +53,6 @@ static void check_new_file(void) {
     CHECK_EQ(count_all_messages(), 1);
 }
 
-TEST(a_removed_file_is_made_again) {
-    begin_job();
-    CHECK_EQ(unlink(RANK_FILE), 0);
-    end_job();
-    check_new_file();
-}
-
 TEST(rows_after_a_removal_go_to_a_new_file_and_not_to_the_removed_one) {
     begin_job();
     CHECK_EQ(unlink(RANK_FILE), 0);

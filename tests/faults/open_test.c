@@ -33,18 +33,10 @@ static void check_open_fails_with(int error) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-TEST(a_file_without_permission_is_an_error_that_names_it) {
-    check_open_fails_with(EACCES);
-}
-TEST(a_read_only_file_system_is_an_error_that_names_the_file) {
-    check_open_fails_with(EROFS);
-}
-TEST(a_quota_that_is_used_up_at_the_start_is_an_error_that_names_the_file) {
-    check_open_fails_with(EDQUOT);
-}
-TEST(too_many_open_files_are_an_error_that_names_the_file) {
-    check_open_fails_with(EMFILE);
-}
+TEST_THAT(a_file_without_permission_is_an_error_that_names_it, check_open_fails_with(EACCES))
+TEST_THAT(a_read_only_file_system_is_an_error_that_names_the_file, check_open_fails_with(EROFS))
+TEST_THAT(a_quota_that_is_used_up_at_the_start_is_an_error_that_names_the_file, check_open_fails_with(EDQUOT))
+TEST_THAT(too_many_open_files_are_an_error_that_names_the_file, check_open_fails_with(EMFILE))
 
 static void check_directory_fails_with(int error) {
     const cep_options options = quiet_options();
@@ -55,12 +47,8 @@ static void check_directory_fails_with(int error) {
     close_now(start());
 }
 
-TEST(a_directory_that_cannot_be_made_is_an_error_that_names_it) {
-    check_directory_fails_with(EACCES);
-}
-TEST(a_directory_on_a_read_only_file_system_is_an_error_that_names_it) {
-    check_directory_fails_with(EROFS);
-}
+TEST_THAT(a_directory_that_cannot_be_made_is_an_error_that_names_it, check_directory_fails_with(EACCES))
+TEST_THAT(a_directory_on_a_read_only_file_system_is_an_error_that_names_it, check_directory_fails_with(EROFS))
 
 TEST(a_file_in_place_of_the_directory_is_an_error_that_names_it) {
     write_text("out", "kept\n");
@@ -91,15 +79,9 @@ static void check_too_long(size_t part_bytes, size_t parts, const char* reason) 
     free(path);
 }
 
-TEST(a_directory_with_a_name_too_long_is_an_error_that_names_it) {
-    check_too_long(300, 1, strerror(ENAMETOOLONG));
-}
-TEST(a_path_too_long_is_an_error_that_names_it) {
-    check_too_long(200, 30, "");
-}
-TEST(a_path_of_a_megabyte_is_an_error) {
-    check_too_long(1 << 20, 1, "");
-}
+TEST_THAT(a_directory_with_a_name_too_long_is_an_error_that_names_it, check_too_long(300, 1, strerror(ENAMETOOLONG)))
+TEST_THAT(a_path_too_long_is_an_error_that_names_it, check_too_long(200, 30, ""))
+TEST_THAT(a_path_of_a_megabyte_is_an_error, check_too_long(1 << 20, 1, ""))
 
 // The path of the directory is short enough, that of the file is not. The directories are too deep for nftw(3).
 static void open_with_a_path_too_long_for_the_file(void) {
@@ -122,15 +104,9 @@ static mode_t mode_under(mode_t mask) {
     return status.st_mode & 07777;
 }
 
-TEST(the_file_has_the_permissions_of_the_usual_umask) {
-    CHECK_EQ(mode_under(0022), 0644);
-}
-TEST(the_file_is_private_if_the_umask_says_so) {
-    CHECK_EQ(mode_under(0077), 0600);
-}
-TEST(the_file_is_shared_if_the_umask_says_so) {
-    CHECK_EQ(mode_under(0002), 0664);
-}
+TEST_THAT(the_file_has_the_permissions_of_the_usual_umask, CHECK_EQ(mode_under(0022), 0644))
+TEST_THAT(the_file_is_private_if_the_umask_says_so, CHECK_EQ(mode_under(0077), 0600))
+TEST_THAT(the_file_is_shared_if_the_umask_says_so, CHECK_EQ(mode_under(0002), 0664))
 
 static void check_directory_modes_under(mode_t mask, mode_t mode) {
     (void)umask(mask);
@@ -144,15 +120,9 @@ static void check_directory_modes_under(mode_t mask, mode_t mode) {
     CHECK_EQ(status.st_mode & 07777, mode);
 }
 
-TEST(the_directories_have_the_rights_that_the_usual_umask_leaves) {
-    check_directory_modes_under(0022, 0755);
-}
-TEST(the_directories_are_private_where_the_umask_says_so) {
-    check_directory_modes_under(0077, 0700);
-}
-TEST(the_directories_may_be_shared_where_the_umask_says_so) {
-    check_directory_modes_under(0002, 0775);
-}
+TEST_THAT(the_directories_have_the_rights_that_the_usual_umask_leaves, check_directory_modes_under(0022, 0755))
+TEST_THAT(the_directories_are_private_where_the_umask_says_so, check_directory_modes_under(0077, 0700))
+TEST_THAT(the_directories_may_be_shared_where_the_umask_says_so, check_directory_modes_under(0002, 0775))
 
 TEST(a_directory_and_a_file_that_are_there_keep_their_rights) {
     (void)umask(0022);

@@ -169,12 +169,8 @@ static void check_file_is_free_after_a_kill(bool orphaned) {
     check_has_numbers(RANK_FILE, 1, 200);
 }
 
-TEST(a_forked_child_does_not_keep_the_file_of_a_killed_parent) {
-    check_file_is_free_after_a_kill(false);
-}
-TEST(an_orphaned_grandchild_does_not_keep_the_file_of_a_killed_process) {
-    check_file_is_free_after_a_kill(true);
-}
+TEST_THAT(a_forked_child_does_not_keep_the_file_of_a_killed_parent, check_file_is_free_after_a_kill(false))
+TEST_THAT(an_orphaned_grandchild_does_not_keep_the_file_of_a_killed_process, check_file_is_free_after_a_kill(true))
 
 static void do_nothing(void) {}
 
@@ -229,15 +225,7 @@ static void run_without_locks(int error) {
     CHECK_EQ(count_all_messages(), 0);
 }
 
-TEST(a_file_system_that_has_run_out_of_locks_works) {
-    run_without_locks(ENOLCK);
-}
-TEST(a_file_system_that_does_not_support_locks_works) {
-    run_without_locks(EOPNOTSUPP);
-}
-TEST(a_kernel_without_locks_works) {
-    run_without_locks(ENOSYS);
-}
-TEST(a_file_system_without_locks_works) {
-    run_without_locks(EINVAL);
-}
+TEST_THAT(a_file_system_that_has_run_out_of_locks_works, run_without_locks(ENOLCK))
+TEST_THAT(a_file_system_that_does_not_support_locks_works, run_without_locks(EOPNOTSUPP))
+TEST_THAT(a_kernel_without_locks_works, run_without_locks(ENOSYS))
+TEST_THAT(a_file_system_without_locks_works, run_without_locks(EINVAL))

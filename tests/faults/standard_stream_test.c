@@ -42,18 +42,10 @@ static void run_without(bool input, bool output, bool errors) {
     check_file_has_rows_alone(profiler);
 }
 
-TEST(the_rank_file_does_not_become_standard_input) {
-    run_without(true, false, false);
-}
-TEST(the_rank_file_does_not_become_standard_output) {
-    run_without(false, true, false);
-}
-TEST(the_rank_file_does_not_become_standard_error_and_gets_no_message) {
-    run_without(false, false, true);
-}
-TEST(the_rank_file_does_not_become_any_of_three_closed_streams) {
-    run_without(true, true, true);
-}
+TEST_THAT(the_rank_file_does_not_become_standard_input, run_without(true, false, false))
+TEST_THAT(the_rank_file_does_not_become_standard_output, run_without(false, true, false))
+TEST_THAT(the_rank_file_does_not_become_standard_error_and_gets_no_message, run_without(false, false, true))
+TEST_THAT(the_rank_file_does_not_become_any_of_three_closed_streams, run_without(true, true, true))
 
 TEST(a_file_that_is_made_again_does_not_become_standard_error) {
     keep_messages();

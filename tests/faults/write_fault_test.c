@@ -59,21 +59,11 @@ static void close_through(int error, int64_t times) {
     check_all_written(profiler, 200);
 }
 
-TEST(a_close_retries_a_write_that_failed_once) {
-    close_through(EIO, 1);
-}
-TEST(a_close_retries_a_write_that_failed_a_few_times) {
-    close_through(EIO, 4);
-}
-TEST(a_close_retries_if_the_file_was_busy) {
-    close_through(EAGAIN, 4);
-}
-TEST(a_close_retries_if_the_file_was_stale) {
-    close_through(ESTALE, 2);
-}
-TEST(a_close_is_not_stopped_by_many_interruptions) {
-    close_through(EINTR, 1000);
-}
+TEST_THAT(a_close_retries_a_write_that_failed_once, close_through(EIO, 1))
+TEST_THAT(a_close_retries_a_write_that_failed_a_few_times, close_through(EIO, 4))
+TEST_THAT(a_close_retries_if_the_file_was_busy, close_through(EAGAIN, 4))
+TEST_THAT(a_close_retries_if_the_file_was_stale, close_through(ESTALE, 2))
+TEST_THAT(a_close_is_not_stopped_by_many_interruptions, close_through(EINTR, 1000))
 
 TEST(a_close_gives_up_on_a_broken_disk_at_its_deadline) {
     cep_profiler* profiler = start();

@@ -179,9 +179,7 @@ static void exit_with_a_disk_that_never_answers(void) {
     start_a_close_that_stalls();
 }
 
-TEST(exit_ends_though_another_threads_close_never_does) {
-    CHECK_CHILD_PASSES(exit_with_a_disk_that_never_answers);
-}
+TEST_THAT(exit_ends_though_another_threads_close_never_does, CHECK_CHILD_PASSES(exit_with_a_disk_that_never_answers))
 
 static void* close_from_a_thread(void* unused) {
     (void)unused;

@@ -141,12 +141,8 @@ static void check_everything_leaves_errno(int32_t backend) {
     (void)call_everything(profiler);
 }
 
-TEST(every_call_on_the_host_clock_leaves_errno) {
-    check_everything_leaves_errno(CEP_BACKEND_HOST);
-}
-TEST(every_call_on_any_device_leaves_errno) {
-    check_everything_leaves_errno(CEP_BACKEND_AUTO);
-}
+TEST_THAT(every_call_on_the_host_clock_leaves_errno, check_everything_leaves_errno(CEP_BACKEND_HOST))
+TEST_THAT(every_call_on_any_device_leaves_errno, check_everything_leaves_errno(CEP_BACKEND_AUTO))
 
 TEST(calls_while_a_disk_fails_leave_errno) {
     cep_profiler* profiler = open_here();

@@ -82,12 +82,8 @@ static void fork_from_handler(int number) {
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) _exit(3);
 }
 
-TEST(a_handler_may_exit_at_each_allocation_of_a_job) {
-    check_at_each_allocation(exit_from_handler);
-}
-TEST(a_handler_may_fork_at_each_allocation_of_a_job) {
-    check_at_each_allocation(fork_from_handler);
-}
+TEST_THAT(a_handler_may_exit_at_each_allocation_of_a_job, check_at_each_allocation(exit_from_handler))
+TEST_THAT(a_handler_may_fork_at_each_allocation_of_a_job, check_at_each_allocation(fork_from_handler))
 
 /* ---- While cep_close() waits --------------------------------------------------------------------------- */
 

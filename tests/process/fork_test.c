@@ -220,9 +220,5 @@ static void check_restart_beside_orphan(void (*make)(void)) {
     CHECK_EQ(row_int(rows_last(&all, "run"), "attempt"), 2);
 }
 
-TEST(an_orphan_of_fork_does_not_keep_the_restart_off) {
-    check_restart_beside_orphan(become_an_orphan_by_fork);
-}
-TEST(an_orphan_program_does_not_keep_the_restart_off) {
-    check_restart_beside_orphan(become_an_orphan_by_spawning);
-}
+TEST_THAT(an_orphan_of_fork_does_not_keep_the_restart_off, check_restart_beside_orphan(become_an_orphan_by_fork))
+TEST_THAT(an_orphan_program_does_not_keep_the_restart_off, check_restart_beside_orphan(become_an_orphan_by_spawning))

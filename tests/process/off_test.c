@@ -62,15 +62,9 @@ static void check_the_first_key_is_left_alone(void (*open)(void)) {
     CHECK(pthread_getspecific(first_key) == ours);
 }
 
-TEST(a_disabled_profiler_uses_no_thread_key) {
-    check_the_first_key_is_left_alone(open_disabled);
-}
-TEST(an_unlisted_profiler_uses_no_thread_key) {
-    check_the_first_key_is_left_alone(open_unlisted);
-}
-TEST(a_closed_profiler_uses_no_thread_key_of_others) {
-    check_the_first_key_is_left_alone(open_and_close);
-}
+TEST_THAT(a_disabled_profiler_uses_no_thread_key, check_the_first_key_is_left_alone(open_disabled))
+TEST_THAT(an_unlisted_profiler_uses_no_thread_key, check_the_first_key_is_left_alone(open_unlisted))
+TEST_THAT(a_closed_profiler_uses_no_thread_key_of_others, check_the_first_key_is_left_alone(open_and_close))
 
 static void check_inherited(void) {
     call_everything();
@@ -106,15 +100,9 @@ static void check_off_allocates_nothing(void (*open)(void)) {
     check_no_allocation_on_a_new_thread();
 }
 
-TEST(a_disabled_profiler_allocates_nothing) {
-    check_off_allocates_nothing(open_disabled);
-}
-TEST(an_unlisted_profiler_allocates_nothing) {
-    check_off_allocates_nothing(open_unlisted);
-}
-TEST(a_closed_profiler_allocates_nothing) {
-    check_off_allocates_nothing(open_and_close);
-}
+TEST_THAT(a_disabled_profiler_allocates_nothing, check_off_allocates_nothing(open_disabled))
+TEST_THAT(an_unlisted_profiler_allocates_nothing, check_off_allocates_nothing(open_unlisted))
+TEST_THAT(a_closed_profiler_allocates_nothing, check_off_allocates_nothing(open_and_close))
 
 TEST(an_inherited_profiler_allocates_nothing) {
     if (!allocations_can_be_counted()) check_skip("the allocator is the sanitizer's");

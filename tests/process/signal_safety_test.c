@@ -93,9 +93,7 @@ static void check_interrupted_loop(void (*handler)(int)) {
            (unsigned long long)last.dropped_slots);
 }
 
-TEST(a_handler_may_make_every_hot_call_at_any_moment) {
-    check_interrupted_loop(record_from_handler);
-}
+TEST_THAT(a_handler_may_make_every_hot_call_at_any_moment, check_interrupted_loop(record_from_handler))
 TEST(a_handler_may_read_the_counts_and_ask_for_a_flush_at_any_moment) {
     check_interrupted_loop(get_stats_from_handler);
 }

@@ -98,12 +98,8 @@ static void check_handler_runs_during(int32_t (*call)(cep_profiler*, int64_t), i
     check_everything_is_written();
 }
 
-TEST(a_handler_runs_while_its_thread_waits_in_flush) {
-    check_handler_runs_during(cep_flush, SIGUSR1);
-}
-TEST(a_handler_runs_while_its_thread_waits_in_close) {
-    check_handler_runs_during(cep_close, SIGUSR1);
-}
+TEST_THAT(a_handler_runs_while_its_thread_waits_in_flush, check_handler_runs_during(cep_flush, SIGUSR1))
+TEST_THAT(a_handler_runs_while_its_thread_waits_in_close, check_handler_runs_during(cep_close, SIGUSR1))
 TEST(a_realtime_signals_handler_runs_while_its_thread_waits_in_close) {
     check_handler_runs_during(cep_close, SIGRTMIN);
 }
@@ -221,9 +217,7 @@ static void open_with_a_full_disk(void) {
     CHECK_EQ(stats_of(profiler).dropped_io, 100);
 }
 
-TEST(open_on_a_full_disk_succeeds_and_raises_nothing) {
-    CHECK_CHILD_PASSES(open_with_a_full_disk);
-}
+TEST_THAT(open_on_a_full_disk_succeeds_and_raises_nothing, CHECK_CHILD_PASSES(open_with_a_full_disk))
 
 // The library's messages on stderr go to a pipe without a reader.
 static void break_stderr(void) {
@@ -315,12 +309,8 @@ static void check_end_by(int number, int rounds) {
     CHECK_EQ(rows_count(&all, "run"), rounds);
 }
 
-TEST(sigterm_with_its_default_action_ends_the_trainer_and_leaves_whole_lines) {
-    check_end_by(SIGTERM, 30);
-}
-TEST(sigint_with_its_default_action_ends_the_trainer_and_leaves_whole_lines) {
-    check_end_by(SIGINT, 30);
-}
+TEST_THAT(sigterm_with_its_default_action_ends_the_trainer_and_leaves_whole_lines, check_end_by(SIGTERM, 30))
+TEST_THAT(sigint_with_its_default_action_ends_the_trainer_and_leaves_whole_lines, check_end_by(SIGINT, 30))
 
 static volatile sig_atomic_t stop_requested;
 

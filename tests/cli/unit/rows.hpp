@@ -26,11 +26,6 @@ class ParsedRow {
     const Row* row_ = nullptr;
 };
 
-inline std::string run_json(int rank, int attempt, long long start_unix_ns, const std::string& run_id = "a") {
-    return R"({"type":"run","schema":1,"run_id":")" + run_id + R"(","attempt":)" + std::to_string(attempt) +
-           R"(,"rank":)" + std::to_string(rank) + R"(,"start_unix_ns":)" + std::to_string(start_unix_ns) + "}";
-}
-
 inline std::string span_json(int rank, int step, long long start_ns, const std::string& name = "f") {
     return R"({"name":")" + name + R"(","step":)" + std::to_string(step) + R"(,"rank":)" + std::to_string(rank) +
            R"(,"duration_ms":1.5,"start_ns":)" + std::to_string(start_ns) + "}";
