@@ -35,7 +35,7 @@ bool are_clocks_apart(const JobRows& rows) {
 }  // namespace
 
 ClockShifts::ClockShifts(const Job& job, std::span<const std::int64_t> steps) {
-    const JobRows rows(job);
+    const JobRows rows(job, 1);
     if (!rows.reason().empty() || rows.hosts().size() < 2 || !are_clocks_apart(rows)) return;
     for (const JobRank& rank : rows.ranks()) host_of_[rank.rank] = rank.host;
     StepReader reader(rows);

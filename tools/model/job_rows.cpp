@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <mutex>
 
 #include "base/hash.hpp"
 #include "base/parallel.hpp"
@@ -62,7 +64,8 @@ struct LocatedRow : TimedRow {
 
 }  // namespace
 
-JobRows::JobRows(const Job& job, bool may_place) : are_placed_(may_place && !any_start(job.ranks)) {
+JobRows::JobRows(const Job& job, std::size_t threads, bool may_place)
+    : are_placed_(may_place && !any_start(job.ranks)) {
     if (job.filter.has_phases()) {
         reason_ = "only some phases were asked for";
         return;
@@ -71,6 +74,7 @@ JobRows::JobRows(const Job& job, bool may_place) : are_placed_(may_place && !any
     spans_.reserve(job.ranks.size());
     const StepPhase step_phase = find_step_phase(all_series(job.ranks));
     for (const auto& [rank, of_rank] : job.ranks) add_rank(rank, of_rank, step_phase.name);
+    read_samples(threads);
     constexpr std::size_t most_means = 16'000'000;  // each is a few bytes in some table
     if (count_ == 0) {
         reason_ = "there are no spans";
@@ -104,7 +108,10 @@ void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank,
     const RankSpans* const before = spans_.empty() ? nullptr : &spans_.back().spans;
     spans_.push_back({RankSpans(of_rank, steps_, before, Attempts::last), {}, false});
     for (const RunSeries& series : of_rank)
-        for (const PhaseSeries& phase : series.phases) add_phase(spans_.back(), phase, step_phase);
+        for (const PhaseSeries& phase : series.phases) {
+            const std::uint16_t name = spans_.back().names.emplace_back(name_of(phase, step_phase));
+            if (is_row(name)) names_[name].may_share_name |= phase.may_share_name;
+        }
 }
 
 std::uint32_t JobRows::host_of(const std::string& host) {
@@ -128,45 +135,71 @@ std::uint16_t JobRows::name_of(const PhaseSeries& phase, std::string_view step_p
     return static_cast<std::uint16_t>(names_.size() - 1);
 }
 
-void JobRows::add_phase(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase) {
-    const std::uint16_t name = rank.names.emplace_back(name_of(phase, step_phase));
-    if (name == other_name) return;
-    if (name != step_name) names_[name].may_share_name |= phase.may_share_name;
-    for (const Sample& sample : phase.samples) {
-        if (!has_time(sample)) {
-            without_start_ += name != step_name;
-        } else {
-            origin_ns_ = std::min(origin_ns_, sample.start_ns);
+/// What the samples of one rank say.
+struct JobRows::RankSamples {
+    std::uint64_t count = 0;  // of rows
+    std::uint64_t without_start = 0;
+    std::int64_t origin_ns = std::numeric_limits<std::int64_t>::max();
+    bool has_streams = false;
+    std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max();
+    std::vector<std::int64_t> ends_ns;  // by step; no_start for none
+};
+
+// There are so many samples that looking at all of them takes time: once.
+void JobRows::read_samples(std::size_t threads) {
+    lengths_.resize(steps_.size());
+    std::mutex mutex;
+    for_all(spans_.size(), threads, [&](std::size_t rank) {
+        const RankSamples samples = samples_of(spans_[rank]);
+        spans_[rank].has_streams = samples.has_streams;
+        const std::lock_guard guard(mutex);
+        count_ += samples.count;
+        without_start_ += samples.without_start;
+        origin_ns_ = std::min(origin_ns_, samples.origin_ns);
+        add_lengths(samples.begin_ns, samples.ends_ns);
+    });
+}
+
+JobRows::RankSamples JobRows::samples_of(const SpansOfRank& rank) const {
+    RankSamples found;
+    found.ends_ns.assign(steps_.size(), Sample::no_start);
+    auto name_of_phase = rank.names.begin();
+    rank.spans.for_each_phase(std::nullopt, 0, [&](std::uint32_t, PhaseWalk walk) {
+        const std::uint16_t name = *name_of_phase++;
+        if (is_row(name)) found.count += walk.series().samples.size();
+        for (; !walk.is_at_end(); walk.advance()) {
+            const Sample& sample = walk.sample();
+            found.has_streams |= is_row(name) && sample.stream() != 0;
+            if (!has_time(sample)) {
+                found.without_start += is_row(name);
+                continue;
+            }
+            if (name != other_name) found.origin_ns = std::min(found.origin_ns, sample.start_ns);
+            if (walk.position() % 2 == 0) continue;
+            std::int64_t& end_ns = found.ends_ns[walk.position() / 2];
+            found.begin_ns = std::min(found.begin_ns, sample.start_ns);
+            end_ns = std::max(end_ns, sample.interval().end_ns);
         }
-        rank.has_streams |= sample.stream() != 0 && name != step_name;
+    });
+    return found;
+}
+
+void JobRows::add_lengths(std::int64_t begin_ns, const std::vector<std::int64_t>& ends_ns) {
+    const std::int64_t most_ns = std::numeric_limits<std::int64_t>::max() / std::ssize(spans_);  // no sum overflows
+    std::int64_t before_ns = begin_ns;
+    for (std::size_t step = 0; step < ends_ns.size(); ++step) {
+        if (ends_ns[step] == Sample::no_start) continue;
+        lengths_[step].sum_ns += std::clamp(ends_ns[step] - before_ns, -most_ns, most_ns);
+        ++lengths_[step].ranks;
+        before_ns = ends_ns[step];
     }
-    if (name != step_name) count_ += phase.samples.size();
 }
 
 std::vector<double> JobRows::step_lengths_ms() const {
-    std::vector<double> sums_ms(steps_.size());
-    std::vector<double> counts(steps_.size());
-    std::vector<std::int64_t> ends_ns;
-    for (const SpansOfRank& rank : spans_) {
-        ends_ns.assign(steps_.size(), Sample::no_start);
-        std::int64_t before_ns = std::numeric_limits<std::int64_t>::max();
-        rank.spans.for_each_phase(std::nullopt, 0, [&](std::uint32_t, PhaseWalk walk) {
-            for (; walk.position() < 2 * ends_ns.size(); walk.advance())
-                if (walk.position() % 2 != 0 && has_time(walk.sample())) {
-                    std::int64_t& end_ns = ends_ns[walk.position() / 2];
-                    before_ns = std::min(before_ns, walk.sample().start_ns);
-                    end_ns = std::max(end_ns, walk.sample().interval().end_ns);
-                }
-        });
-        for (std::size_t step = 0; step < ends_ns.size(); ++step) {
-            if (ends_ns[step] == Sample::no_start) continue;
-            sums_ms[step] += static_cast<double>(ends_ns[step] - before_ns) / ns_per_row_ms;
-            ++counts[step];
-            before_ns = ends_ns[step];
-        }
-    }
-    for (std::size_t step = 0; step < counts.size(); ++step) sums_ms[step] /= std::max(1.0, counts[step]);
-    return sums_ms;
+    std::vector<double> lengths_ms;
+    for (const StepLength& length : lengths_)
+        lengths_ms.push_back(static_cast<double>(length.sum_ns) / ns_per_row_ms / std::max<double>(1, length.ranks));
+    return lengths_ms;
 }
 
 StepReader::StepReader(const JobRows& rows, std::uint32_t first_step) : rows_(rows) {

@@ -78,7 +78,7 @@ struct JobRank {
 class JobRows {
   public:
     /// `may_place`: where no row has a start, rows are taken as if they were one behind the other.
-    explicit JobRows(const Job& job, bool may_place = false);
+    JobRows(const Job& job, std::size_t threads, bool may_place = false);
 
     /// Why the rows cannot be put into a graph; "" if they can.
     [[nodiscard]] const std::string& reason() const { return reason_; }
@@ -101,7 +101,14 @@ class JobRows {
     friend class StepReader;
     static constexpr std::uint16_t step_name = 0xffff;   // the spans that are whole steps
     static constexpr std::uint16_t other_name = 0xfffe;  // spans of no interest
+    [[nodiscard]] static constexpr bool is_row(std::uint16_t name) { return name < other_name; }
 
+    /// Over ranks. Integers, so that sums do not depend on the order in which threads add to them.
+    struct StepLength {
+        std::int64_t sum_ns = 0;
+        std::uint32_t ranks = 0;
+    };
+    struct RankSamples;
     struct SpansOfRank {
         RankSpans spans;                   // their steps are indices into steps()
         std::vector<std::uint16_t> names;  // by phase of each series
@@ -112,7 +119,9 @@ class JobRows {
                                   const Sample& sample) const;
     [[nodiscard]] bool has_time(const Sample& sample) const { return sample.has_start() != are_placed_; }
     void add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase);
-    void add_phase(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase);
+    void read_samples(std::size_t threads);
+    [[nodiscard]] RankSamples samples_of(const SpansOfRank& rank) const;
+    void add_lengths(std::int64_t begin_ns, const std::vector<std::int64_t>& ends_ns);
     std::uint32_t host_of(const std::string& host);
     std::uint16_t name_of(const PhaseSeries& phase, std::string_view step_phase);
     void collect_steps(const Job& job);
@@ -125,7 +134,8 @@ class JobRows {
     std::vector<std::uint32_t> common_steps_;
     std::vector<NamedPhase> names_;
     std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
-    std::vector<SpansOfRank> spans_;  // by rank
+    std::vector<SpansOfRank> spans_;   // by rank
+    std::vector<StepLength> lengths_;  // by step
     std::uint64_t count_ = 0;
     std::uint64_t without_start_ = 0;
     bool are_placed_ = false;

@@ -74,6 +74,7 @@ class PhaseWalk {
     [[nodiscard]] const PhaseSeries& series() const { return *series_; }
     /// See StepPositions; of the end more than that of any step.
     [[nodiscard]] std::uint32_t position() const { return position_; }
+    [[nodiscard]] bool is_at_end() const { return position_ == behind_all; }
     [[nodiscard]] const Sample& sample() const { return *next_; }
     void advance() { find_position(next_.advance()); }
     [[nodiscard]] bool is_in_step(std::uint32_t step) const { return position_ == 2 * step + 1; }
@@ -86,10 +87,10 @@ class PhaseWalk {
     }
 
   private:
-    void find_position(bool has_sample) {
-        position_ = has_sample ? positions_[(*next_).step_index] : std::numeric_limits<std::uint32_t>::max();
-    }
+    void find_position(bool has_sample) { position_ = has_sample ? positions_[(*next_).step_index] : behind_all; }
     void search_step(std::uint32_t step);
+
+    static constexpr std::uint32_t behind_all = std::numeric_limits<std::uint32_t>::max();
 
     const PhaseSeries* series_;
     const std::uint32_t* positions_;  // by step of the series

@@ -344,7 +344,7 @@ bool separate_groups(Job& job, std::size_t threads) {
     // Work waits for communication inside of it under tensor parallelism, of which there are several groups.
     const bool has_coordinates = have_different_coordinates(job.ranks);
     if (!has_coordinates && !any_blocks(job.ranks)) return false;
-    const JobRows rows(job);
+    const JobRows rows(job, threads);
     if (!rows.reason().empty()) return false;
     const GroupRules rules = has_coordinates ? find_rules(rows, threads) : find_teams(rows, threads);
     if (rules.empty()) return false;

@@ -149,7 +149,8 @@ bool is_certain(const Replay& result, bool is_whole, const Finding& cause) {
 
 }  // namespace
 
-JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out) : rows_(job, true) {
+JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out)
+    : rows_(job, threads, true) {
     facts_.reason = rows_.reason();
     if (!facts_.reason.empty()) return;
     model_.emplace(build_model(rows_, threads));

@@ -32,7 +32,7 @@ class SmallJob {
         for (std::size_t rank = 0; rank < builders_.size(); ++rank)
             job_.ranks[static_cast<std::int64_t>(rank)].push_back(builders_[rank].finish());
         number_collectives(job_, 1);
-        return JobRows(job_, may_place);
+        return JobRows(job_, 1, may_place);
     }
 
   private:
