@@ -72,7 +72,7 @@ JobModel build_model(const JobRows& rows, std::size_t threads) {
     model.clocks = find_clock_facts(sample, rows, model.tolerance_ms);
     if (model.clocks.are_apart)
         for (StepRows& step : sample) shift_clocks(step, find_clock_offsets_ms(comm_rows(step), rows), rows);
-    model.leave_together = leave_together(sample);
+    model.leave_together = !rows.are_placed() || leave_together(sample);
     model.roles = find_roles(sample, rows, model.tolerance_ms);
     std::vector<RoleSample> samples = sample_roles(sample, model);
     model.templates = find_templates(samples, model.tolerance_ms);

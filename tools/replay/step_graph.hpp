@@ -80,7 +80,7 @@ struct JobModel {
     const JobRows* rows;
     double tolerance_ms = 0;
     ClockFacts clocks;
-    bool leave_together = false;  // ranks leave collectives at the same time
+    bool leave_together = false;  // ranks leave collectives at the same time, if rows do not say when
     Roles roles;
     std::vector<RoleTemplate> templates;
     std::vector<std::uint32_t> first_keys;  // by role, and behind the last
