@@ -145,13 +145,15 @@ class Builder {
         leave_some(table_.steps, kept, [](std::int64_t step) { return step; });
     }
 
-    [[nodiscard]] StepMatrix new_matrix() const { return {table_.ranks.size(), table_.steps.size()}; }
-
     void make_matrices() {
-        for (StepMatrix* matrix :
-             {&table_.uncovered_ms, &table_.step_ms, &table_.comm_ms, &table_.wait_ms, &table_.exposed_ms})
-            *matrix = new_matrix();
         make_phases();
+        std::vector<StepMatrix*> all = {&table_.uncovered_ms, &table_.step_ms, &table_.comm_ms, &table_.wait_ms,
+                                        &table_.exposed_ms};
+        for (LocalPhase& phase : table_.local) all.insert(all.end(), {&phase.own_ms, &phase.duration_ms});
+        counts_.resize(table_.local.size());
+        for (Counts& counts : counts_) all.push_back(&counts);
+        for_all(all.size(), threads_,
+                [&](std::size_t i) { *all[i] = StepMatrix(table_.ranks.size(), table_.steps.size()); });
     }
 
     void make_phases() {
@@ -169,10 +171,9 @@ class Builder {
     }
 
     std::size_t add_phase(std::string name, schema::Kind kind) {
-        table_.local.push_back({std::move(name), kind, new_matrix(), new_matrix(), 0,
-                                std::vector<std::uint8_t>(table_.ranks.size() * table_.steps.size())});
-        counts_.push_back(new_matrix());
-        return counts_.size() - 1;
+        table_.local.push_back(
+            {std::move(name), kind, {}, {}, 0, std::vector<std::uint8_t>(table_.ranks.size() * table_.steps.size())});
+        return table_.local.size() - 1;
     }
 
     /// Of each its first series, in the order in which they were seen first; local_indices_ says where each is.
@@ -351,13 +352,14 @@ class Builder {
     }
 
     void add_own_work(Ledger& ledger) const {
-        for (PhaseLedger& phase : ledger.phases) {
+        for_all(ledger.phases.size(), threads_, [&](std::size_t i) {
+            PhaseLedger& phase = ledger.phases[i];
             const auto found = local_indices_.find(phase.name);
-            if (found == local_indices_.end() || found->second == folded_index_) continue;
+            if (found == local_indices_.end() || found->second == folded_index_) return;
             const StepMatrix& own_ms = table_.local[found->second].own_ms;
             for (std::size_t rank = 0; rank < own_ms.ranks(); ++rank)
                 phase.own_ms.push_back(static_cast<float>(mean_of(own_ms.of_rank(rank))));
-        }
+        });
     }
 
     static double mean_of(std::span<const float> values) {
