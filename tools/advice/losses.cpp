@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "base/parallel.hpp"
 #include "base/units.hpp"
 #include "stats/robust.hpp"
 #include "stats/step_pattern.hpp"
@@ -76,8 +77,10 @@ std::map<std::int64_t, double> time_by_step(const Job& job, std::string_view nam
         of_steps_ms.resize(steps.size(), std::numeric_limits<double>::quiet_NaN());
         for (const PhaseSeries& phase : having[i]->phases) {
             if (phase.name != name) continue;
-            for (const Sample& sample : phase.samples)
-                of_steps_ms[sample.step_index] = std::fmax(0, of_steps_ms[sample.step_index]) + sample.duration_ms;
+            for (const Sample& sample : phase.samples) {
+                double& ms = of_steps_ms[sample.step_index];
+                ms = is_missing(ms) ? sample.duration_ms : ms + sample.duration_ms;
+            }
         }
         if (i + stride < having.size() && having[i + stride]->steps == steps) continue;
         for (std::size_t step = 0; step < steps.size(); ++step)
@@ -199,17 +202,17 @@ std::string TimeLoss::describe() const {
     return where().empty() ? text : text + " (" + where() + ")";
 }
 
-std::vector<TimeLoss> find_losses(const Job& job, const Ledger& ledger) {
+std::vector<TimeLoss> find_losses(const Job& job, const Ledger& ledger, std::size_t threads) {
     std::vector<TimeLoss> losses;
     for (std::size_t i = 1; i < piece_count; ++i)
         if (ledger.share(TimeKind(i)) >= least_loss) losses.push_back(loss_of(ledger, TimeKind(i)));
     std::stable_sort(losses.begin(), losses.end(), [](const TimeLoss& a, const TimeLoss& b) { return a.ms > b.ms; });
-    for (std::size_t i = 0; i < std::min(losses.size(), max_phases_located); ++i) {
+    for_all(std::min(losses.size(), max_phases_located), threads, [&](std::size_t i) {
         TimeLoss& loss = losses[i];
         loss.steps =
             loss.phase.empty() ? locate_long_steps(ledger, loss.piece, loss.ms) : locate_phase(job, ledger, loss.phase);
         if (!loss.phase.empty()) loss.ranks = ranks_with(job, loss.phase);
-    }
+    });
     return losses;
 }
 

@@ -34,7 +34,7 @@ struct TimeLoss {
 inline constexpr double least_loss = 0.01;  // of the elapsed time; smaller ones are not named
 
 /// The largest first.
-[[nodiscard]] std::vector<TimeLoss> find_losses(const Job& job, const Ledger& ledger);
+[[nodiscard]] std::vector<TimeLoss> find_losses(const Job& job, const Ledger& ledger, std::size_t threads);
 
 /// What to do about a piece, and the command that shows whether it worked, without full stops. docs/guide/advice.md has
 /// the same with sources.

@@ -135,7 +135,7 @@ class Judge {
         judged_.own_ms = own_work(table_, groups_);
         const bool all_phases = !job_.filter.has_phases();
         if (all_phases) {
-            verdict_.losses = find_losses(job_, verdict_.ledger);
+            verdict_.losses = find_losses(job_, verdict_.ledger, options_.threads);
             verdict_.shares = find_shares(verdict_.ledger);
             if (verdict_.shares) find_bound();
             verdict_.step_ms = verdict_.ledger.step_times.typical_ms;
