@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/parallel.hpp"
 #include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 
@@ -284,10 +285,15 @@ class CauseFinder {
     void add_what_varies() {
         constexpr double least_correlation = 0.5;  // r²
         if (!is_worth(job_.within_saving_ms)) return;
-        const std::optional<SpecialCause> pauses = find_pauses(steps_);
+        std::optional<SpecialCause> pauses;
+        double correlation = 0;
+        for_all(2, steps_.replayer.threads(), [&](std::size_t i) {
+            if (i == 0) pauses = find_pauses(steps_);
+            if (i == 1) correlation = data_correlation(steps_, slow_ranks_.is_slow);
+        });
         const bool are_of_one = pauses && pauses->finding.kind == FindingKind::ranks;
         if (are_of_one && slow_.empty() && add_special(pauses) > 0) return;
-        const bool is_data = data_correlation(steps_, slow_ranks_.is_slow) >= least_correlation;
+        const bool is_data = correlation >= least_correlation;
         if (!is_data && !are_of_one && add_special(pauses) > 0) return bound_pauses(findings_.back());
         const double share = replay_.shares.within_ranks + (slow_.empty() ? replay_.shares.ranks : 0);
         Finding* const cause =

@@ -47,10 +47,11 @@ std::vector<Limit> find_limits(const ReplayedSteps& steps) {
     std::vector<Limit> limits(of_key.size());
     for (std::size_t key = 0; key < of_key.size(); ++key) {
         if (of_key[key].size() < least_pauses) continue;
-        const double usual_ms = median_of(of_key[key]);
-        const double most_ms = usual_ms + std::max(pause_deviations * robust_deviation(of_key[key]), least_ms);
-        if (quantile_of(of_key[key], 1 - most_pauses) <= most_ms)
-            limits[key] = {static_cast<float>(usual_ms), static_cast<float>(most_ms)};
+        const std::vector<double> quantiles_ms = quantiles_of(of_key[key], {0.5, 1 - most_pauses});
+        const double usual_ms = quantiles_ms[0];
+        const double most_ms =
+            usual_ms + std::max(pause_deviations * robust_deviation(of_key[key], usual_ms), least_ms);
+        if (quantiles_ms[1] <= most_ms) limits[key] = {static_cast<float>(usual_ms), static_cast<float>(most_ms)};
     }
     return limits;
 }

@@ -50,7 +50,10 @@ double mean_of(std::span<const double> values) {
 }
 
 double robust_deviation(std::span<const double> values) {
-    const double median = median_of(values);
+    return robust_deviation(values, median_of(values));
+}
+
+double robust_deviation(std::span<const double> values, double median) {
     std::vector<double> distances(values.begin(), values.end());
     for (double& value : distances) value = std::abs(value - median);
     return normal_consistency * median_of(distances);

@@ -27,6 +27,7 @@ inline constexpr double normal_consistency = 1.4826022185056018;
 
 /// Standard deviation of normal values, from their median absolute deviation.
 [[nodiscard]] double robust_deviation(std::span<const double> values);
+[[nodiscard]] double robust_deviation(std::span<const double> values, double median);
 
 /// Standard deviation of normal values of which up to a quarter may be much larger: the larger of two figures, because
 /// of few values each is often too small. At least one value, none missing.
