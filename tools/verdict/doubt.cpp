@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/units.hpp"
 #include "ledger/table_quantiles.hpp"
@@ -26,16 +27,17 @@ double least_comm_share(const JobTable& table) {
 
 /// Whether ranks wait clearly longer than for the slowest one of each step, as far as their work is timed. Means
 /// nothing where collectives run beside work: how much of the waiting holds up the work is not known.
-bool waits_more_than_work_explains(const JudgedJob& judged) {
+bool waits_more_than_work_explains(const JudgedJob& judged, double wait_ms) {
     const JobTable& table = judged.table;
     StepMatrix work_ms = judged.own_ms;
     for (std::size_t rank = 0; rank < work_ms.ranks(); ++rank)
         for (std::size_t step = 0; step < work_ms.steps(); ++step)
             work_ms.set(rank, step, work_ms.at(rank, step) + table.uncovered_ms.at(rank, step));
-    std::vector<double> explained_ms = quantiles_over_ranks(work_ms, 1);
-    const std::vector<double> median_ms = quantiles_over_ranks(work_ms, 0.5);
-    for (std::size_t step = 0; step < explained_ms.size(); ++step) explained_ms[step] -= median_ms[step];
-    return typical_ms(table.wait_ms) > unexplained * typical_ms(explained_ms);
+    const std::vector<std::size_t>& ranks = judged.groups.front().ranks;  // all, in one group
+    std::vector<std::vector<double>> quantiles_ms = quantiles_over_ranks(work_ms, ranks, std::array{0.5, 1.0});
+    std::vector<double>& explained_ms = quantiles_ms[1];
+    for (std::size_t step = 0; step < explained_ms.size(); ++step) explained_ms[step] -= quantiles_ms[0][step];
+    return wait_ms > unexplained * typical_ms(explained_ms);
 }
 
 void abstain_on_late(std::vector<Finding> late, const std::string& waiting, Verdict& verdict) {
@@ -63,7 +65,7 @@ void abstain_on_waiting(const JudgedJob& judged, Verdict& verdict) {
     std::erase_if(late, [&](const Finding& one) { return one.excess_ms * one.step_fraction < wait_ms / 2; });
     if (!late.empty()) return abstain_on_late(std::move(late), waiting, verdict);
     if (judged.groups.size() != 1) return;
-    if (!judged.waits_inside && waits_more_than_work_explains(judged))
+    if (!judged.waits_inside && waits_more_than_work_explains(judged, wait_ms))
         return verdict.abstain(
             fmt::format("ranks wait {} a step for each other, and what they do before does not explain it", waiting),
             "time more phases between the collectives, and check that collectives have their group and coll");
