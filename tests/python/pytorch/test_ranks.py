@@ -73,21 +73,14 @@ def runs_of(files):
     return [next(row for row in found if row.get("type") == "run") for found in rows]
 
 
-@pytest.fixture(params=["ddp", "ddp_spawn"])
-def strategy(request):
-    if request.param == "ddp":  # what is spawned imports much of the compiler
-        request.getfixturevalue("without_compiler")
-    return request.param
-
-
-def test_lightning_starts_the_other_ranks(scripts, files, strategy):
+def test_lightning_starts_the_other_ranks(scripts, files, without_compiler):
     pytest.importorskip("lightning")
     scripts.run(
         LIGHTNING
-        + f"""
+        + """
 from cep.integrations.lightning import CepCallback
 if __name__ == "__main__":
-    main({strategy!r}, [CepCallback(record_every_n_steps=1)])
+    main("ddp", [CepCallback(record_every_n_steps=1)])
 """,
         timeout=240,
     )
@@ -96,8 +89,11 @@ if __name__ == "__main__":
         assert [row["step"] for row in files.spans("training_step", rank)] == list(range(5))
 
 
-def test_lightning_starts_the_other_ranks_of_one_run_under_cep_run(scripts, files, command, strategy, monkeypatch):
+@pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
+def test_lightning_starts_the_other_ranks_of_one_run_under_cep_run(request, files, command, strategy, monkeypatch):
     pytest.importorskip("lightning")
+    if strategy == "ddp":  # what is spawned imports much of the compiler
+        request.getfixturevalue("without_compiler")
     monkeypatch.setenv("CEP_COMMAND", str(command))
     script = files.output_dir / "train.py"
     script.write_text(LIGHTNING + f"if __name__ == '__main__':\n    main({strategy!r}, [])\n")
@@ -107,4 +103,6 @@ def test_lightning_starts_the_other_ranks_of_one_run_under_cep_run(scripts, file
     runs = runs_of(files)
     assert [(run["rank"], run["world_size"]) for run in runs] == [(0, 2), (1, 2)]
     assert len({run["run_id"] for run in runs}) == 1
+    for rank in range(2):
+        assert files.spans("training_step", rank)
     assert "no longer instrumented" not in ended.stderr and "cep run: the verdict of" in ended.stderr
