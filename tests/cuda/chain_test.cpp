@@ -3,6 +3,7 @@
 // Chains of phases on streams and on the host's clock. Runs on the fake driver and on a real GPU.
 #include <functional>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "profiler_fixture.hpp"
@@ -60,45 +61,29 @@ class ChainOntoTheHostTest : public ProfilerTest {
     cep_region* optimizer = nullptr;
 };
 
-TEST_F(ChainOntoTheHostTest, PhaseOnAStreamLastsToTheEndOfItsWork) {
-    open_with_stride(1);
-    for (int step = 0; step < 5; ++step)
-        ASSERT_NO_FATAL_FAILURE(train(
-            step, [&] { (void)cep_phase(profiler, data, CEP_HOST); },
-            [&] { (void)cep_phase(profiler, optimizer, stream); }));
-    (void)cep_phase(profiler, nullptr, CEP_HOST);
-    expect_true_durations(5);
-}
+/// By cep_phase() or cep_switch(); and with a stride of 2, so that a step that is not recorded ends the optimizer's
+/// phase.
+class EveryChainTest : public ChainOntoTheHostTest,
+                       public testing::WithParamInterface<std::tuple<bool, std::int64_t>> {};
 
-TEST_F(ChainOntoTheHostTest, SwitchFromAStreamLastsToTheEndOfItsWork) {
-    open_with_stride(1);
+TEST_P(EveryChainTest, PhaseOnAStreamLastsToTheEndOfItsWork) {
+    const auto [switches, stride] = GetParam();
+    open_with_stride(stride);
     cep_span span = CEP_SPAN_NONE;
-    for (int step = 0; step < 5; ++step)
+    const auto go_on = [&, by_switch = switches](cep_region* to, void* on) {
+        if (by_switch)
+            span = cep_switch(span, to, on);
+        else
+            (void)cep_phase(profiler, to, on);
+    };
+    for (std::int64_t step = 0; step < 5 * stride; ++step)
         ASSERT_NO_FATAL_FAILURE(train(
-            step, [&] { span = cep_switch(span, data, CEP_HOST); },
-            [&] { span = cep_switch(span, optimizer, stream); }));
-    cep_end(optimizer, span, stream);
+            step, [&] { go_on(data, CEP_HOST); }, [&] { go_on(optimizer, stream); }));
+    if (stride == 1) switches ? cep_end(optimizer, span, stream) : go_on(nullptr, CEP_HOST);
     expect_true_durations(5);
 }
 
-TEST_F(ChainOntoTheHostTest, StepThatIsNotRecordedEndsThePhaseByAnEventInItsStream) {
-    open_with_stride(2);
-    for (int step = 0; step < 10; ++step)
-        ASSERT_NO_FATAL_FAILURE(train(
-            step, [&] { (void)cep_phase(profiler, data, CEP_HOST); },
-            [&] { (void)cep_phase(profiler, optimizer, stream); }));
-    expect_true_durations(5);
-}
-
-TEST_F(ChainOntoTheHostTest, SwitchOnAStepThatIsNotRecordedEndsTheSpanByAnEventInItsStream) {
-    open_with_stride(2);
-    cep_span span = CEP_SPAN_NONE;
-    for (int step = 0; step < 10; ++step)
-        ASSERT_NO_FATAL_FAILURE(train(
-            step, [&] { span = cep_switch(span, data, CEP_HOST); },
-            [&] { span = cep_switch(span, optimizer, stream); }));
-    expect_true_durations(5);
-}
+INSTANTIATE_TEST_SUITE_P(CallAndStride, EveryChainTest, testing::Combine(testing::Bool(), testing::Values(1, 2)));
 
 TEST_F(ChainOntoTheHostTest, AnotherThreadsSwitchLastsToTheEndOfTheWork) {
     open_with_stride(1);

@@ -358,18 +358,6 @@ TEST_F(SpanTest, EndedOnTheHostClockIsTimedOnTheHostClock) {
     EXPECT_EQ(written.span("from_host").clock(), "host");
 }
 
-TEST_F(SpanTest, ClosedProfilerHasWrittenEverySpanItRecorded) {
-    CUstream stream = new_stream();
-    for (int i = 0; i < 1000; ++i) span("phase", stream);
-    const Rows written = closed_rows();
-    EXPECT_EQ(written.spans("phase").size(), 1000U);
-    EXPECT_EQ(written.of_type("open").size(), 0U);
-    EXPECT_EQ(stats().recorded, 1000U);
-    EXPECT_EQ(stats().written, 1000U);
-    EXPECT_EQ(stats().cuda_errors, 0U);
-    EXPECT_EQ(stats().abandoned, 0U);
-}
-
 TEST_F(SpanTest, EventsAndStreamsMayBeUsedWithoutACurrentContext) {
     // The poller relies on this, because it has no context.
     CUstream stream = nullptr;
