@@ -1,70 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The number and kind of the profiler's driver calls and allocations.
-#include <dlfcn.h>
-#include <link.h>
-
-#include <atomic>
-#include <cstddef>
-#include <cstring>
-#include <thread>
+#include <string>
 #include <vector>
 
+#include "allocations.h"
 #include "profiler_fixture.hpp"
-#include "sanitized.hpp"
-
-namespace {
-
-/// Address range of libcep's code, to separate its allocations from those of the driver.
-struct CodeRange {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-};
-
-CodeRange library_code;
-thread_local bool counting = false;
-thread_local std::uint64_t library_allocations = 0;
-
-[[maybe_unused]] void count_allocation(const void* caller) {
-    if (!counting) return;
-    const auto address = reinterpret_cast<std::uintptr_t>(caller);
-    if (address >= library_code.begin && address < library_code.end) ++library_allocations;
-}
-
-}  // namespace
-
-#if !CEP_TEST_SANITIZED && defined(__GLIBC__)
-
-extern "C" {
-
-void* __libc_malloc(std::size_t size);
-void* __libc_calloc(std::size_t count, std::size_t size);
-void* __libc_realloc(void* memory, std::size_t size);
-void* __libc_memalign(std::size_t alignment, std::size_t size);
-
-void* malloc(std::size_t size) {
-    count_allocation(__builtin_return_address(0));
-    return __libc_malloc(size);
-}
-
-void* calloc(std::size_t count, std::size_t size) {
-    count_allocation(__builtin_return_address(0));
-    return __libc_calloc(count, size);
-}
-
-void* realloc(void* memory, std::size_t size) {
-    count_allocation(__builtin_return_address(0));
-    return __libc_realloc(memory, size);
-}
-
-void* aligned_alloc(std::size_t alignment, std::size_t size) {
-    count_allocation(__builtin_return_address(0));
-    return __libc_memalign(alignment, size);
-}
-
-}  // extern "C"
-
-#endif
 
 namespace cep::test {
 namespace {
@@ -280,26 +221,10 @@ TEST_F(DriverCallsTest, PollerDoesNotHurryAfterAFlushThatTimedOut) {
     unplug();
 }
 
-#if !CEP_TEST_SANITIZED && defined(__GLIBC__)
-
-int find_library(dl_phdr_info* info, std::size_t, void*) {
-    if (std::strstr(info->dlpi_name, "libcep.so") == nullptr) return 0;
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-        const auto& segment = info->dlpi_phdr[i];
-        if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
-        library_code.begin = info->dlpi_addr + segment.p_vaddr;
-        library_code.end = library_code.begin + segment.p_memsz;
-    }
-    return 1;
-}
-
 TEST_F(DriverCallsTest, TrainersThreadDoesNotAllocateInSteadyState) {
-    dl_iterate_phdr(&find_library, nullptr);
-    ASSERT_NE(library_code.begin, library_code.end);
-    counting = true;
+    if (!allocations_can_be_counted()) GTEST_SKIP() << "the allocator is the sanitizer's";
     open();
-    EXPECT_GT(library_allocations, 0U) << "opening allocates: the count does not count";
-    counting = false;
+    EXPECT_GT(allocations_of_this_thread(), 0U) << "opening allocates: the count does not count";
     CUstream stream = new_stream();
     cep_region* const outer = region("outer");
     cep_region* const first = region("first");
@@ -318,14 +243,10 @@ TEST_F(DriverCallsTest, TrainersThreadDoesNotAllocateInSteadyState) {
         }
     };
     train_many();
-    library_allocations = 0;
-    counting = true;
+    const unsigned long before = allocations_of_this_thread();
     train_many();
-    counting = false;
-    EXPECT_EQ(library_allocations, 0U);
+    EXPECT_EQ(allocations_of_this_thread(), before);
 }
-
-#endif
 
 }  // namespace
 }  // namespace cep::test
