@@ -33,7 +33,7 @@ static struct {
 } faults;
 
 static struct {
-    counter tried, failed, stalled, bytes_read, reads, reads_interrupted, opens_failed, locks, threads_refused, cut,
+    counter tried, failed, waiting, bytes_read, reads, reads_interrupted, opens_failed, locks, threads_refused, cut,
         interrupted;
 } seen;
 
@@ -68,7 +68,7 @@ void io_release_writes(void) {
     syscall(SYS_futex, &faults.stalled, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 void io_wait_for_stalled_write(void) {
-    WAIT_FOR(seen.stalled > 0);
+    WAIT_FOR(io_writes_waiting() > 0);
 }
 void io_heal_writes(void) {
     faults.fail_times = 0;
@@ -111,6 +111,9 @@ void io_pass_time(int64_t ns) {
 
 int64_t io_writes_tried(void) {
     return seen.tried;
+}
+int64_t io_writes_waiting(void) {
+    return faults.stalled != 0 ? (int64_t)seen.waiting : 0;
 }
 int64_t io_writes_failed(void) {
     return seen.failed;
@@ -168,8 +171,9 @@ static bool take_one(counter* left) {
 }
 
 static void suffer_delays(void) {
-    if (faults.stalled != 0) ++seen.stalled;
+    ++seen.waiting;
     while (faults.stalled != 0) syscall(SYS_futex, &faults.stalled, FUTEX_WAIT, 1, NULL, NULL, 0);
+    --seen.waiting;
     const int64_t ns = faults.slow_ns;
     const struct timespec pause = {ns / 1000000000, ns % 1000000000};
     if (ns > 0) nanosleep(&pause, NULL);

@@ -41,6 +41,8 @@ void io_stall_writes(void);
 void io_release_writes(void);
 // Returns once a thread is inside a stalled write. The test fails if that does not happen.
 void io_wait_for_stalled_write(void);
+// The number of threads that are inside one now.
+int64_t io_writes_waiting(void);
 // Removes all faults above.
 void io_heal_writes(void);
 

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "disk.h"
 #include "every_call.h"
+#include "faulty_io.h"
 
 enum { spans = 100 };
 
@@ -31,13 +31,13 @@ static void start_a_close_that_stalls(void) {
     profiler = open_here();
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
     record_spans(profiler, "forward", spans);
-    disk_stall();
+    io_stall_writes();
     CHECK_EQ(pthread_create(&closer, NULL, close_patiently, NULL), 0);
-    disk_wait_until_stalled();
+    io_wait_for_stalled_write();
 }
 
 static void finish_the_close(void) {
-    disk_release();
+    io_release_writes();
     void* code = NULL;
     CHECK_EQ(pthread_join(closer, &code), 0);
     CHECK_EQ((intptr_t)code, CEP_OK);
@@ -57,7 +57,7 @@ static void* release_the_disk_later(void* unused) {
     const struct timespec answer_time = {0, 500000000};
     while (!somebody_waits) sched_yield();
     nanosleep(&answer_time, NULL);
-    disk_release();
+    io_release_writes();
     return unused;
 }
 
@@ -108,7 +108,7 @@ TEST(hot_calls_do_not_wait_for_a_close_that_stalls) {
     const cep_stats stats = stats_of(profiler);
     CHECK_EQ(stats.recorded, spans);
     check_nothing_unaccounted(&stats);
-    CHECK_EQ(disk_waiting(), 1);
+    CHECK_EQ(io_writes_waiting(), 1);
     finish_the_close();
     check_everything_is_written();
 }
@@ -136,9 +136,9 @@ static void start_a_flush_that_stalls(void) {
     profiler = open_here();
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
     record_spans(profiler, "forward", spans);
-    disk_stall();
+    io_stall_writes();
     CHECK_EQ(pthread_create(&closer, NULL, flush_patiently, NULL), 0);
-    disk_wait_until_stalled();
+    io_wait_for_stalled_write();
 }
 
 TEST(a_child_forked_while_a_thread_is_in_flush_closes_at_once_and_exits) {

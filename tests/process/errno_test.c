@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "disk.h"
+#include "faulty_io.h"
 #include "trainer.h"
 
 #define KEEPS_ERRNO(call)                                                                         \
@@ -147,7 +147,7 @@ TEST_THAT(every_call_on_any_device_leaves_errno, check_everything_leaves_errno(C
 TEST(calls_while_a_disk_fails_leave_errno) {
     cep_profiler* profiler = open_here();
     record_step(profiler, 0, "forward");
-    disk_refuse(ENOSPC);
+    io_fail_writes(ENOSPC, IO_FOR_EVER);
     KEEPS_ERRNO(cep_flush(profiler, close_timeout_ms));
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
     for (int i = 0; i < 10000; ++i) {
@@ -164,8 +164,8 @@ TEST(calls_while_a_disk_fails_leave_errno) {
 TEST(calls_that_time_out_leave_errno) {
     cep_profiler* profiler = open_here();
     record_step(profiler, 0, "forward");
-    disk_stall();
+    io_stall_writes();
     KEEPS_ERRNO(cep_flush(profiler, 50));
     KEEPS_ERRNO(cep_close(profiler, 50));
-    disk_release();
+    io_release_writes();
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "allocations.h"
-#include "disk.h"
+#include "faulty_io.h"
 #include "trainer.h"
 
 enum { longest_s = 20, not_reached = 9, spans_before = 7 };
@@ -97,10 +97,10 @@ static void let_the_disk_go_and_exit(int number) {
 }
 
 static void* interrupt_the_close(void* unused) {
-    disk_wait_until_stalled();
+    io_wait_for_stalled_write();
     pthread_kill(trainer, SIGTERM);
     while (!handler_runs) sched_yield();
-    disk_release();
+    io_release_writes();
     return unused;
 }
 
@@ -111,7 +111,7 @@ static void close_and_be_interrupted(void) {
     cep_profiler* profiler = open_at_step(1);
     record_spans(profiler, "forward", spans_before);
     (void)cep_begin(cep_region_get(profiler, "left_open", CEP_KIND_AUTO), CEP_HOST);
-    disk_stall();
+    io_stall_writes();
     pthread_t thread;
     CHECK_EQ(pthread_create(&thread, NULL, interrupt_the_close, NULL), 0);
     CHECK_EQ(pthread_detach(thread), 0);

@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "disk.h"
 #include "every_call.h"
+#include "faulty_io.h"
 
 extern char** environ;
 
@@ -130,11 +130,11 @@ TEST(a_child_made_while_the_disk_stalls_is_made_at_once_and_ends) {
     if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     alarm(60);
     start_recording();
-    disk_stall();
-    disk_wait_until_stalled();
+    io_stall_writes();
+    io_wait_for_stalled_write();
     for (int i = 0; i < 10; ++i) check_child_ended(start_child(i), i);
-    CHECK(disk_waiting() > 0);
-    disk_release();
+    CHECK(io_writes_waiting() > 0);
+    io_release_writes();
     finish_recording();
 }
 

@@ -2,8 +2,6 @@
 //
 // The library does not interfere with signals: the trainer's handlers run on its threads, fatal signals end it, and the
 // library raises none.
-#include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "disk.h"
+#include "faulty_io.h"
 #include "trainer.h"
 
 static cep_profiler* profiler;
@@ -68,7 +66,7 @@ enum { signals_to_send = 5, patience_s = 5 };
 
 // Each signal is sent while the trainer's thread sleeps in a call, and must be handled during that sleep.
 static void* signal_the_waiting_trainer(void* number) {
-    disk_wait_until_stalled();
+    io_wait_for_stalled_write();
     const time_t start = time(NULL);
     for (int i = 0; i < signals_to_send; ++i) {
         while (!(in_call && trainer_sleeps())) sched_yield();
@@ -76,7 +74,7 @@ static void* signal_the_waiting_trainer(void* number) {
         while (runs_in_call <= i && time(NULL) - start <= patience_s) sched_yield();
     }
     runs_while_stalled = runs_in_call;
-    disk_release();
+    io_release_writes();
     return NULL;
 }
 
@@ -84,7 +82,7 @@ static void check_handler_runs_during(int32_t (*call)(cep_profiler*, int64_t), i
     alarm(120);
     signal(number, count_run);
     start_training();
-    disk_stall();
+    io_stall_writes();
     pthread_t sender;
     CHECK_EQ(pthread_create(&sender, NULL, signal_the_waiting_trainer, (void*)(intptr_t)number), 0);
     in_call = true;
@@ -108,14 +106,14 @@ TEST(a_realtime_signals_handler_runs_while_its_thread_waits_in_close) {
 TEST(an_alarm_goes_off_while_the_only_thread_waits_in_flush) {
     start_training();
     signal(SIGALRM, count_run);
-    disk_stall();
+    io_stall_writes();
     const struct itimerval soon = {.it_value = {.tv_usec = 100000}};
     CHECK_EQ(setitimer(ITIMER_REAL, &soon, NULL), 0);
     in_call = true;
     (void)cep_flush(profiler, 3000);
     in_call = false;
     CHECK_EQ(runs_in_call, 1);
-    disk_release();
+    io_release_writes();
     close_now(profiler);
     check_everything_is_written();
 }
@@ -151,20 +149,6 @@ TEST(system_calls_that_signals_interrupt_lose_nothing) {
 
 /* ---- Signals that writing raises ------------------------------------------------------------------- */
 
-// Replaces pthread_create, so that the library cannot start a thread.
-static atomic_bool no_threads;
-typedef int thread_maker(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-
-#if !CHECK_SANITIZED
-int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
-    if (no_threads) return EAGAIN;
-    thread_maker* make = NULL;
-    void* found = dlsym(RTLD_NEXT, "pthread_create");
-    memcpy(&make, &found, sizeof make);
-    return make(thread, attributes, body, argument);
-}
-#endif
-
 static void limit_file_to_its_size(void) {
     const struct rlimit limit = {(rlim_t)file_size(RANK_FILE), RLIM_INFINITY};
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -198,7 +182,7 @@ TEST(the_file_size_limit_does_not_kill_a_trainer_that_exits) {
 }
 
 static void write_from_the_trainers_thread(void) {
-    no_threads = true;
+    io_fail_threads(IO_FOR_EVER);
     close_past_the_file_size_limit();
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "allocations.h"
-#include "disk.h"
+#include "faulty_io.h"
 #include "trainer.h"
 
 enum { budget_kib = 16 * 1024, thread_limit = 1024, most_threads = 1100 };
@@ -174,13 +174,13 @@ TEST(of_threads_alive_at_once_those_past_the_sixteenth_get_small_rings) {
     pthread_t first;
     start(&first, record_once, NULL);
     CHECK_EQ(pthread_join(first, NULL), 0);
-    disk_stall();
+    io_stall_writes();
     CHECK_EQ(cep_flush(profiler, 0), CEP_OK);
-    disk_wait_until_stalled();  // the writer takes nothing from the rings
+    io_wait_for_stalled_write();  // the writer takes nothing from the rings
     pthread_barrier_wait(&started);
     pthread_barrier_wait(&recorded);
     const cep_stats stats = stats_of(profiler);
-    disk_release();
+    io_release_writes();
     pthread_barrier_wait(&finished);
     join(ring_threads);
     CHECK_EQ(stats.dropped_ring, lost);
