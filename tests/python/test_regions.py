@@ -267,9 +267,8 @@ class WithoutInit(cep.Region):
         lambda region: region(lambda: None)(),
         lambda region: region._begin(),
         lambda region: region._end(1, 0, None),
-        lambda region: region._recording,
     ],
-    ids=("enter", "decorator", "begin", "end", "recording"),
+    ids=("enter", "decorator", "begin", "end"),
 )
 def test_a_region_that_was_never_initialised_is_an_error(profiler, make, use):
     region = make(profiler, "forward", None, None, None)

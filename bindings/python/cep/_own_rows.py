@@ -39,8 +39,6 @@ class OwnRows:
         self._path = path
         self._limit_bytes = limit_bytes
         self._offset_bytes = path.stat().st_size if path.exists() else 0
-        self.skipped_bytes = 0
-        """Bytes that were not read, because more than the limit was appended."""
 
     def read(self) -> Iterator[OwnSpan]:
         """Yields the new spans. Spans with an error and rows of other types are left out. Yields nothing if the file
@@ -70,10 +68,7 @@ class OwnRows:
         size_bytes = file.seek(0, 2)
         if self._limit_bytes is None or size_bytes - self._offset_bytes <= self._limit_bytes:
             return
-        start = file.seek(size_bytes - self._limit_bytes)
-        start += len(file.readline())
-        self.skipped_bytes += start - self._offset_bytes
-        self._offset_bytes = start
+        self._offset_bytes = file.seek(size_bytes - self._limit_bytes) + len(file.readline())
 
 
 def _span_of(line: bytes) -> Optional[OwnSpan]:

@@ -87,7 +87,7 @@ class Region(RegionCalls):
 
     async def _await_timed(self, awaitable: Awaitable[Any]) -> Any:
         """Awaits within a span of this call's own: other coroutines may enter the region on this thread meanwhile."""
-        if not self._recording:
+        if not self._profiler._recording:
             return await awaitable
         span, stream = self._begin()
         try:

@@ -3,11 +3,6 @@
 // ProfilerCalls: steps, the look-up of regions, and the current phase.
 #include "native.h"
 
-static PyObject* profiler_current_stream(PyObject* object, PyObject* unused) {
-    void* stream = NULL;
-    return current_stream((profiler_object*)object, &stream) ? PyLong_FromVoidPtr(stream) : NULL;
-}
-
 // ---- Steps ---------------------------------------------------------------------------------------------------------
 
 static bool set_recording(profiler_object* self, bool recording) {
@@ -332,7 +327,6 @@ static PyMemberDef members[] = {
     MEMBER("_enabled", T_BOOL, enabled, 0),
     MEMBER("_on_step", T_OBJECT, on_step, 0),
     MEMBER("_wants_steps", T_BOOL, wants_steps, 0),
-    MEMBER("_on_host", T_BOOL, on_host, READONLY),
     MEMBER("_step", T_LONGLONG, step, 0),
     MEMBER("_library_step", T_LONGLONG, library_step, READONLY),
     MEMBER("_recording", T_OBJECT, recording, READONLY),
@@ -369,7 +363,6 @@ static PyMethodDef methods[] = {
      "end_phase($self, /)\n--\n\nEnds this thread's current phase, if it has one."},
     {"_attach", profiler_attach, METH_VARARGS, NULL},
     {"_count", profiler_count, METH_O, NULL},
-    {"_current_stream", profiler_current_stream, METH_NOARGS, NULL},
     {"_set_stream_source", profiler_set_stream_source, METH_O, NULL},
     {"_set_device", profiler_set_device, METH_VARARGS, NULL},
     {"_set_library_step", profiler_set_library_step, METH_NOARGS, NULL},

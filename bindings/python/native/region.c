@@ -190,19 +190,6 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
     return (PyObject*)self;
 }
 
-static PyObject* region_recording(PyObject* object, void* unused) {
-    const region_object* self = (region_object*)object;
-    if (!is_initialised(self)) return NULL;
-    PyObject* recording = ((profiler_object*)self->profiler)->recording;
-    Py_INCREF(recording);
-    return recording;
-}
-
-static PyObject* region_stream(PyObject* object, void* unused) {
-    const region_object* self = (region_object*)object;
-    return self->has_stream ? PyLong_FromVoidPtr(self->stream) : new_none();
-}
-
 HAS_REFERENCES(region, attrs_owner)
 
 // The profiler stays: a region that the collector has cleared may still be called.
@@ -227,12 +214,6 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyGetSetDef properties[] = {
-    {(char*)"_recording", region_recording, NULL, NULL, NULL},
-    {(char*)"_stream", region_stream, NULL, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
 static PyMethodDef methods[] = {
     // The first two are the calls of a `with` statement.
     {"__enter__", region_enter, METH_NOARGS, NULL},
@@ -243,10 +224,13 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot region_slots[] = {
-    {Py_tp_init, region_init},         {Py_tp_dealloc, region_free},
-    {Py_tp_traverse, region_traverse}, {Py_tp_clear, region_clear},
-    {Py_tp_members, members},          {Py_tp_getset, properties},
-    {Py_tp_methods, methods},          {0, NULL},
+    {Py_tp_init, region_init},
+    {Py_tp_dealloc, region_free},
+    {Py_tp_traverse, region_traverse},
+    {Py_tp_clear, region_clear},
+    {Py_tp_members, members},
+    {Py_tp_methods, methods},
+    {0, NULL},
 };
 
 DEFINE_TYPE(region, "RegionCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
