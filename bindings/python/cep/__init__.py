@@ -42,27 +42,10 @@ binding: str = _binding.name
 """How a step loop's calls reach libcep: "native" (the extension module) or "ctypes"."""
 
 __all__ = [
-    "EINTERNAL",
-    "EINVAL",
-    "EIO",
-    "EJSON",
-    "ELIMIT",
-    "ENOMEM",
-    "EOPTION",
-    "ETIMEDOUT",
-    "Error",
-    "HOST",
-    "OptionError",
-    "Profiler",
-    "Region",
-    "Stats",
-    "TimedIterable",
-    "__version__",
-    "binding",
-    "library_path",
-    "library_version",
+    "EINTERNAL", "EINVAL", "EIO", "EJSON", "ELIMIT", "ENOMEM", "EOPTION", "ETIMEDOUT", "Error", "HOST", "OptionError",
+    "Profiler", "Region", "Stats", "TimedIterable", "__version__", "binding", "library_path", "library_version",
     "show",
-]
+]  # fmt: skip
 
 
 class Profiler(_profiler.Profiler):

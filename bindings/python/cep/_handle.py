@@ -100,17 +100,8 @@ class _Patch:
 
 
 def patch(owner: Any, name: str, make: Make) -> Removal:
-    """Replaces a function of a module, or a method of an object, by one that calls it.
-
-    Args:
-        owner: The module or object.
-        name: The function's name.
-        make: Makes the new function.
-
-    Returns:
-        A function that undoes this. If something else has replaced the function since, that stays, and what it calls
-        does no more than the original.
-    """
+    """Replaces a function of a module, or a method of an object, by one that calls it. Returns what undoes this. If something
+    else has replaced the function since, that stays, and what it calls does no more than the original."""
     return _Patch(owner, name, make).remove
 
 

@@ -23,13 +23,8 @@ def warn(message: str) -> None:
 
 
 def tell_mistake(rank: int, kind: str, message: str) -> None:
-    """Tells a user of a mistake, and how to mend it, once in a process.
-
-    Args:
-        rank: This process's rank. All ranks make the same mistake, and only rank 0 tells of it.
-        kind: What the mistake is, in a word.
-        message: What is wrong, and what to do.
-    """
+    """Tells a user of a mistake, and how to mend it, once for each kind in a process, and on rank 0 alone: all ranks make the
+    same mistake."""
     if rank == 0 and kind not in _told:
         _told.add(kind)
         say(message, "cep")

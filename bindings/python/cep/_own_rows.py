@@ -26,13 +26,10 @@ class OwnSpan(NamedTuple):
 
 
 class OwnRows:
-    """Reads the whole lines that were appended to a rank file since the last read.
+    """Reads the whole lines that were appended to a rank file since the last read, not those of an earlier attempt. If more was
+    appended than a limit, only the newest part is read.
 
     Pauses now and then, so that the trainer's thread gets the GIL. Not thread-safe.
-
-    Args:
-        path: The file. Lines that it holds already are skipped: they are from an earlier attempt.
-        limit_bytes: The most to read at a time. If more was appended, only the newest part is read. None: no limit.
     """
 
     def __init__(self, path: Path, limit_bytes: Optional[int] = READ_LIMIT_BYTES) -> None:

@@ -29,11 +29,7 @@ _COLUMNS = (
 
 
 def find_command() -> str:
-    """The path of the cep command.
-
-    Raises:
-        FileNotFoundError: There is none.
-    """
+    """The path of the cep command. Raises a FileNotFoundError if there is none."""
     asked = os.environ.get("CEP_COMMAND")
     command = asked or command_path()
     if command is None:

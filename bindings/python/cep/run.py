@@ -211,15 +211,9 @@ _NOTHING_SEEN = (
 
 
 def _report(folder: Path, status: int, *, directory: Optional[Path], began_s: float, with_summary: bool) -> None:
-    """Says what came of a job.
-
-    Args:
-        folder: Where its processes left records.
-        status: What the command ended with. One that failed before it trained needs no advice on training.
-        directory: Where its rank files go, if that is known. Processes on other hosts and in containers leave no records.
-        began_s: When the job began, as UNIX time.
-        with_summary: Whether to print the verdict.
-    """
+    """Says what came of a job whose processes left records in a folder. Those on other hosts and in containers leave none: so
+    rank files that are newer than its begin are looked for, if their directory is known. A command that failed before it
+    trained needs no advice on training."""
     job = _read(folder)
     for failure in job.failures:
         say(failure)

@@ -17,13 +17,8 @@ from ..torch._training import TrainingSteps
 
 
 def attach_loaders(steps: TrainingSteps, loaders: Iterable[Any]) -> list[Removal]:
-    """Times the first phases of a training's steps: the waits for batches, and their copies to the device.
-
-    Loaders that Accelerate did not make are not timed.
-
-    Returns:
-        What undoes it. Iterations under way stay timed.
-    """
+    """Times the first phases of a training's steps: the waits for batches, and their copies to the device. Loaders that
+    Accelerate did not make are not timed. Returns what undoes it; iterations under way stay timed."""
     timer = _LoaderTimer(steps)
     removals = [timer.attach_copies()]
     for loader in loaders:

@@ -60,17 +60,8 @@ _KINDS: tuple[tuple[str, Callable[[Any, str], Sink]], ...] = (
 
 
 def sink_of(logger: Logger, prefix: str) -> Sink:
-    """A function that logs metrics of a step.
-
-    Args:
-        logger: TensorBoard's SummaryWriter, wandb or a run of it, mlflow (its run is the one that is active now) or a
-            logger of Lightning's, an Accelerator (or
-            anything else with ``log(metrics, step=)``), or a function of metrics and step.
-        prefix: The beginning of all metrics' names.
-
-    Raises:
-        TypeError: The logger is none of these.
-    """
+    """A function that logs metrics of a step, of a logger as log_metrics() takes it; anything with ``log(metrics, step=)`` will
+    do. Raises a TypeError for others."""
     for method, sink in _KINDS:
         if callable(getattr(logger, method, None)):
             return sink(logger, prefix)

@@ -16,13 +16,9 @@ OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_
 
 class Capture:
     """One run of torch.profiler: first warm-up steps, whose events are discarded, then the steps of the trace, which is written
-    on a thread of its own: it takes seconds.
+    to a path on a thread of its own: it takes seconds. Then `then` is called there.
 
     For the trainer's thread. Raises nothing: a failure is a warning and ends the run.
-
-    Args:
-        path: Where the trace goes.
-        then: Called on the thread, once the trace is there.
     """
 
     def __init__(

@@ -77,13 +77,9 @@ class Description(NamedTuple):
 
 
 def begin_async(profiler: Profiler, streams: SideStreams, what: Description, device: Optional[int]) -> AsyncSpan:
-    """Begins the span of an asynchronous call, before the call. Then call exactly one of its end_with_works() and
-    fail(), neither of which waits on the host.
-
-    Args:
-        device: The index of the CUDA device that it runs on; None: on the host. A span there is no part of this thread's
-            nesting, because a thread of the backend may end it.
-    """
+    """Begins the span of an asynchronous call, before the call, on a CUDA device or (None) on the host: there it is no part of
+    this thread's nesting, because a thread of the backend may end it. Then call exactly one of its end_with_works() and
+    fail(), neither of which waits on the host."""
     like = profiler._regions.get(what.name) or profiler.region(what.name, kind="comm")
     side = None if device is None else streams.of(what.group, device)
     attributes = Attributes(what.bytes, None, what.group.name, what.coll, None, device is None)

@@ -143,11 +143,7 @@ def _calling(function: FunctionType, name: str) -> CodeType:
 
 
 class ReplacedCode:
-    """Functions of a module that run other functions in the place of their own code while replace() is in force.
-
-    Args:
-        functions: The functions, and what each calls then.
-    """
+    """Functions of a module that run others in the place of their own code while replace() is in force."""
 
     def __init__(self, functions: list[tuple[FunctionType, Callable[..., Any]]]) -> None:
         self._codes: list[tuple[FunctionType, CodeType, CodeType]] = []  # each with its own code, and the other

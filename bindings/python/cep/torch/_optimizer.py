@@ -111,14 +111,11 @@ class _End(_StepHook):
 
 
 class OptimizerTimer:
-    """Times the steps of an optimizer.
+    """Times the steps of an optimizer. `before` is called before each step; those in `after`, a list that all optimizers share,
+    after each, until one raises.
 
     A closure given to step() is not optimizer time: it runs a forward and a backward. With a closure the span lasts
     from the end of the closure to the end of step().
-
-    Args:
-        before: Called before each step.
-        after: Called after each, until one raises. A list that all optimizers share.
     """
 
     def __init__(

@@ -132,12 +132,7 @@ def _verdict_from_phases(phases: Mapping[str, Times], step_ms: float) -> _Verdic
 
 
 def summarize(measurements: Mapping[int, Measurement], names: Sequence[str]) -> Optional[Summary]:
-    """The summary of the ranks' measurements; None if fewer than two ranks have any.
-
-    Args:
-        measurements: The measurements by rank.
-        names: The phases, in the order of Measurement.phases_ms.
-    """
+    """The summary of the measurements by rank; None if fewer than two ranks have any. `names`: of Measurement.phases_ms."""
     measured = {rank: one for rank, one in measurements.items() if one.steps > 0}
     if len(measured) < 2:
         return None

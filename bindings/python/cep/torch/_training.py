@@ -32,11 +32,7 @@ class TrainingSteps:
         self.is_under_way = False
 
     def begin(self, step: Optional[int] = None) -> None:
-        """Begins the next step, unless it has begun.
-
-        Args:
-            step: Its number; None: one more than the last.
-        """
+        """Begins the next step, unless it has begun. Its number is one more than the last, unless it is given."""
         if self.is_under_way:
             return
         if step is not None:
