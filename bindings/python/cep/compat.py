@@ -64,10 +64,6 @@ _FLUSH_TIMEOUT_S = 30.0
 _LAYOUTS = ("spans", "flat")
 
 
-def _at_least_one(value: Any) -> int:
-    return max(int(value), 1)
-
-
 def _has_cuda() -> bool:
     try:
         import torch
@@ -112,8 +108,8 @@ class CudaEventProfiler:
         self.start_step = int(config.get("start_step") or 0)
         end_step = config.get("end_step")
         self.end_step = None if end_step is None else int(end_step)
-        self.record_every_n_steps = _at_least_one(config.get("record_every_n_steps", _DEFAULT_STRIDE))
-        self.flush_every_n_steps = _at_least_one(config.get("flush_every_n_steps", _DEFAULT_FLUSH_CADENCE))
+        self.record_every_n_steps = max(int(config.get("record_every_n_steps", _DEFAULT_STRIDE)), 1)
+        self.flush_every_n_steps = max(int(config.get("flush_every_n_steps", _DEFAULT_FLUSH_CADENCE)), 1)
         ranks = config.get("ranks")
         self.ranks = None if ranks is None else frozenset(int(listed) for listed in ranks)
         self.path = Path(directory) / f"cuda_events_rank_{rank}.jsonl"

@@ -79,7 +79,7 @@ enum { name_at, kind_at, stream_at, first_attribute, argument_count = first_attr
 static const char* const argument_names[argument_count] = {"name",  "kind",  "stream", "bytes",
                                                            "flops", "group", "coll",   "meta"};
 
-/// The arguments of region() and phase(). NULL: not given.
+/// The arguments of region() and phase(). NULL: not given; of the attributes None.
 typedef struct {
     PyObject* given[argument_count];
     bool has_attributes;
@@ -103,7 +103,10 @@ static void read_look_up(PyObject* const* args, Py_ssize_t count, PyObject* name
         else
             wanted->given[at] = args[count + i];
     }
-    for (int i = first_attribute; i < argument_count; ++i) wanted->has_attributes |= is_given(wanted->given[i]);
+    for (PyObject** each = wanted->given + first_attribute; each < wanted->given + argument_count; ++each) {
+        wanted->has_attributes |= is_given(*each);
+        if (*each == NULL) *each = Py_None;
+    }
 }
 
 static region_object* region_on(PyObject* first, void* stream) {
@@ -124,13 +127,11 @@ static region_object* first_region(profiler_object* self, const look_up* wanted)
     return (region_object*)region;
 }
 
-static PyObject* attributes_tuple(const look_up* wanted) {
-    PyObject* tuple = PyTuple_New(attribute_count);
-    for (int i = 0; tuple != NULL && i < attribute_count; ++i) {
-        PyObject* given = wanted->given[first_attribute + i];
-        if (given == NULL) given = Py_None;
-        Py_INCREF(given);
-        if (PyTuple_SetItem(tuple, i, given) != 0) Py_CLEAR(tuple);
+static PyObject* tuple_of(PyObject* const* items, Py_ssize_t count) {
+    PyObject* tuple = PyTuple_New(count);
+    for (Py_ssize_t i = 0; tuple != NULL && i < count; ++i) {
+        Py_INCREF(items[i]);
+        if (PyTuple_SetItem(tuple, i, items[i]) != 0) Py_CLEAR(tuple);
     }
     return tuple;
 }
@@ -143,7 +144,7 @@ static PyObject* known_region(profiler_object* self, const look_up* wanted) {
     void* stream = NULL;
     if (first == NULL || (has_stream && !stream_address_of(named_stream, &stream))) return NULL;
     if (wanted->has_attributes) {
-        PyObject* attributes = attributes_tuple(wanted);
+        PyObject* attributes = tuple_of(wanted->given + first_attribute, attribute_count);
         PyObject* made = attributes != NULL ? region_with(first, has_stream, stream, attributes) : NULL;
         Py_XDECREF(attributes);
         return made;
@@ -151,15 +152,6 @@ static PyObject* known_region(profiler_object* self, const look_up* wanted) {
     region_object* found = has_stream ? region_on((PyObject*)first, stream) : first;
     Py_XINCREF(found);
     return (PyObject*)found;
-}
-
-static PyObject* arguments_tuple(PyObject* const* args, Py_ssize_t count) {
-    PyObject* tuple = PyTuple_New(count);
-    for (Py_ssize_t i = 0; tuple != NULL && i < count; ++i) {
-        Py_INCREF(args[i]);
-        if (PyTuple_SetItem(tuple, i, args[i]) != 0) Py_CLEAR(tuple);
-    }
-    return tuple;
 }
 
 static PyObject* arguments_by_name(PyObject* const* args, PyObject* names) {
@@ -173,7 +165,7 @@ static PyObject* arguments_by_name(PyObject* const* args, PyObject* names) {
 /// Python's _make_region(), with the same arguments.
 static PyObject* make_region(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     PyObject* method = attribute_of(self, "_make_region");
-    PyObject* positional = method != NULL ? arguments_tuple(args, count) : NULL;
+    PyObject* positional = method != NULL ? tuple_of(args, count) : NULL;
     PyObject* keywords = positional != NULL ? arguments_by_name(args + count, names) : NULL;
     PyObject* region = keywords != NULL ? PyObject_Call(method, positional, keywords) : NULL;
     DROP(method, positional, keywords);

@@ -117,23 +117,16 @@ class MetricsLogger:
         self._prefix = prefix
         self._sink = sink_of(logger, prefix)
         self._requests: queue.Queue[Any] = queue.Queue(_QUEUE_LENGTH)
-        self._dropped = self._failed = 0
+        self.dropped = 0
+        """Calls of log() that found the queue full."""
+        self.failed = 0
+        """Calls in which the logger raised. The first one is a warning."""
         self._closed = False
         self._thread: Optional[threading.Thread] = None
         if profiler.enabled and profiler.path is not None:
             lines = OwnRows(profiler.path, limit_bytes=None)
             self._thread = threading.Thread(target=self._run, args=(lines,), name="cep-metrics", daemon=True)
             self._thread.start()
-
-    @property
-    def dropped(self) -> int:
-        """Calls of log() that found the queue full."""
-        return self._dropped
-
-    @property
-    def failed(self) -> int:
-        """Calls in which the logger raised. The first one is a warning."""
-        return self._failed
 
     def log(self, step: Optional[int] = None) -> bool:
         """Asks for what was recorded since the last call to be logged. Never waits.
@@ -149,7 +142,7 @@ class MetricsLogger:
         try:
             self._requests.put_nowait(step)
         except queue.Full:
-            self._dropped += 1
+            self.dropped += 1
             return False
         return True
 
@@ -188,8 +181,8 @@ class MetricsLogger:
         try:
             self._log_rows(lines, step)
         except Exception as error:  # a logger's failure is no reason to end a training
-            self._failed += 1
-            if self._failed == 1:
+            self.failed += 1
+            if self.failed == 1:
                 warnings.warn(f"cep: metrics are not logged: {error!r}", RuntimeWarning, stacklevel=1)
 
     def _log_rows(self, lines: OwnRows, step: Optional[int]) -> None:

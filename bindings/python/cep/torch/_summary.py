@@ -97,11 +97,7 @@ def _floor_ms(step_ms: float, others: Sequence[float]) -> float:
     return max(_RELATIVE_FLOOR * step_ms, _DEVIATIONS * _deviation(others), _ABSOLUTE_FLOOR_MS)
 
 
-class _Verdict(NamedTuple):
-    straggler: Optional[int]
-    phase: Optional[str]
-    wait_ms: float
-    reason: str
+_Verdict = tuple[Optional[int], Optional[str], float, str]  # the last members of a Summary
 
 
 def _verdict_from_waits(comm: Times, phases: Mapping[str, Times], step_ms: float) -> _Verdict:
@@ -110,14 +106,14 @@ def _verdict_from_waits(comm: Times, phases: Mapping[str, Times], step_ms: float
     others = [time for rank, time in comm.items() if rank != least]
     wait_ms = median(others) - comm[least]
     if wait_ms < _floor_ms(step_ms, others):
-        return _Verdict(None, None, 0.0, "no rank makes the others wait")
+        return None, None, 0.0, "no rank makes the others wait"
     excesses = {name: _excess_ms(times, least) for name, times in phases.items()}
     phase = max(excesses, key=lambda name: excesses[name], default=None)
     if phase is None or excesses[phase] < wait_ms / 2:
         why, phase = "it loses that time in backward, or where nothing is timed", None
     else:
         why = f"its {phase} takes {excesses[phase]:.3g} ms longer"
-    return _Verdict(least, phase, wait_ms, f"the others wait {wait_ms:.3g} ms a step for rank {least}: {why}")
+    return least, phase, wait_ms, f"the others wait {wait_ms:.3g} ms a step for rank {least}: {why}"
 
 
 def _verdict_from_phases(phases: Mapping[str, Times], step_ms: float) -> _Verdict:
@@ -127,8 +123,8 @@ def _verdict_from_phases(phases: Mapping[str, Times], step_ms: float) -> _Verdic
         others = [time for rank, time in times.items() if rank != slowest]
         if others and _excess_ms(times, slowest) > _floor_ms(step_ms, others):
             reason = f"rank {slowest} is slow in {name}; no collectives are timed, so it is not known which ranks wait"
-            return _Verdict(None, name, 0.0, reason)
-    return _Verdict(None, None, 0.0, "no collectives are timed, so it is not known which ranks wait")
+            return None, name, 0.0, reason
+    return None, None, 0.0, "no collectives are timed, so it is not known which ranks wait"
 
 
 def summarize(measurements: Mapping[int, Measurement], names: Sequence[str]) -> Optional[Summary]:

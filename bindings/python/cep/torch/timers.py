@@ -82,27 +82,22 @@ class CUDATimerCollection:
     """
 
     def __init__(self, regions: Iterable[str], enabled: bool = True) -> None:
-        self._enabled = enabled
+        self.enabled = enabled
         self._timers = {region: CUDATimer() for region in regions}
-
-    @property
-    def enabled(self) -> bool:
-        """Whether anything is timed."""
-        return self._enabled
 
     def start(self, region: str) -> None:
         """Starts a region's timer."""
-        if self._enabled:
+        if self.enabled:
             self._timers[region].start()
 
     def stop(self, region: str) -> None:
         """Stops a region's timer."""
-        if self._enabled:
+        if self.enabled:
             self._timers[region].stop()
 
     def elapsed_ms(self, region: str) -> float:
         """A region's last time in milliseconds; 0.0 if it was not timed. Waits for the device."""
-        return self._timers[region].elapsed_ms() if self._enabled else 0.0
+        return self._timers[region].elapsed_ms() if self.enabled else 0.0
 
     def elapsed_all(self) -> dict[str, float]:
         """Each region's last time in milliseconds, in the order of the regions as given. Waits for the device."""
