@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import namedtuple
 from ctypes import CDLL, POINTER, PyDLL, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator
 
 from ._errors import OK, error_for
 from ._stats import Stats
@@ -150,14 +151,8 @@ region_get = _prototype(_releasing_gil, "cep_region_get", c_void_p, c_void_p, c_
 step = _prototype(_keeping_gil, "cep_step", None)
 
 
-class SpanCalls(NamedTuple):
-    """The calls that begin and end spans."""
-
-    begin: Any
-    begin_with: Any
-    end: Any
-    end_with: Any
-    phase: Any
+SpanCalls = namedtuple("SpanCalls", "begin begin_with end end_with phase")
+"""The calls that begin and end spans."""
 
 
 def _span_calls(library: CDLL) -> SpanCalls:

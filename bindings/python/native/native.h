@@ -96,7 +96,7 @@ typedef struct {
     void* stream;
 } block;
 
-enum { small_blocks = 2, with_call_count = 2, side_stream_calls = 9 };
+enum { with_call_count = 2, side_stream_calls = 9 };
 
 /// The attributes of a span, in the order of cep._attributes.Attributes. Not for callers of region(): is_async.
 enum { bytes_at, flops_at, group_at, coll_at, meta_at, attribute_count, is_async_at = attribute_count };
@@ -116,7 +116,6 @@ typedef struct region_object {
     bool has_attrs;   ///< attrs is filled in
     block* blocks;    ///< open `with` blocks, innermost last
     Py_ssize_t block_count, block_capacity;
-    block small[small_blocks];
     cep_attrs attrs;
 } region_object;
 
@@ -195,32 +194,34 @@ static inline void set_reference(PyObject** field, PyObject* value) {
 
 unsigned long this_thread(void);
 
-/// The address in an integer; false with an exception if it is none.
+// ---- Functions of other files: false or NULL with an exception, where nothing else is said -------------------------
+
+/// Makes room for one more of an array's items.
+bool make_room(void** items, Py_ssize_t count, Py_ssize_t* capacity, size_t item_bytes);
+/// The address in an integer.
 bool address_of(PyObject* integer, void** address);
 /// Whether a stream that the caller named can be converted here; if not, Python's stream_address() must.
 bool stream_address_of(PyObject* stream, void** address);
-/// The current stream; false with an exception if looking it up raised.
 bool current_stream(profiler_object* profiler, void** stream);
-/// Takes a pair of a function and its argument or None. False with an exception.
+/// Takes a pair of a function and its argument or None.
 bool set_stream_source(profiler_object* profiler, PyObject* pair);
-/// Finds PyTorch's current stream once this process uses CUDA through PyTorch; false with an exception.
+/// Finds PyTorch's current stream once this process uses CUDA through PyTorch.
 bool find_stream_source(profiler_object* profiler);
 
-/// Makes the profiler's device current, if it has one. What leave_device() takes.
+/// Makes the profiler's device current, if it has one. What leave_device() takes; without exceptions.
 PyObject* enter_device(profiler_object* profiler);
 void leave_device(profiler_object* profiler, PyObject* before);
 
-/// Begins a span of the region on its stream; false with an exception.
+/// Begins a span of the region on its stream.
 bool begin_span(region_object* region, cep_span* span, void** stream);
-/// Ends a span. `error` is the type of the exception that left the phase, or NULL. False with an exception.
+/// Ends a span. `error` is the type of the exception that left the phase, or NULL.
 bool end_span(region_object* region, cep_span span, void* stream, PyObject* error);
-/// Tells the package of a span that is entered or left before the profiler's first step. False with an exception.
+/// Tells the package of a span that is entered or left before the profiler's first step.
 bool note_early(region_object* region, bool enters);
-/// A region like that one, on the given stream and with the given attributes. NULL with an exception.
+/// A region like that one, on the given stream and with the given attributes.
 PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObject* attributes);
-/// Gives the type of regions __enter__ and __exit__ that make no object at each look-up; false with an exception.
+/// Gives the type of regions __enter__ and __exit__ that make no object at each look-up.
 bool add_with_calls(void);
-/// Fills in the region's attrs; false with an exception.
 bool fill_attrs(region_object* region);
 /// Open spans of a region by key, innermost last: a thread, or 0 for the whole process.
 bool push_block(region_object* region, block entered);
@@ -228,30 +229,27 @@ bool push_block(region_object* region, block entered);
 bool pop_block(region_object* region, unsigned long key, block* left);
 
 /// Waits on a SideStream for the work of the current stream. Returns that stream, as wait_on_side_stream() takes it (a
-/// new reference), and the SideStream's address. NULL with an exception.
+/// new reference), and the SideStream's address.
 PyObject* enter_side_stream(PyObject* side, void** address);
-/// Has the SideStream alone wait for works. `error` is the type of the exception of a wait, or NULL. False with an
-/// exception of anything else.
+/// Has the SideStream alone wait for works. `error` is the type of the exception of a wait, or NULL.
 bool wait_on_side_stream(PyObject* side, PyObject* works, PyObject* current, PyObject** error);
-/// Whether the collectives of the SideStream's group run on the device; and whether to wait for a Work blocks the
-/// thread.
+/// Whether the collectives of its group run on the device; and whether to wait for a Work blocks the thread.
 bool is_on_device(PyObject* side);
 bool waits_on_host(PyObject* side);
 
 /// A span of a collective that begins now, with attributes as region() takes them, and `is_async` on the host clock.
-/// `like` is a region of its name. `side` NULL: on the host clock. NULL with an exception.
+/// `like` is a region of its name. `side` NULL: on the host clock.
 PyObject* new_async_span(region_object* like, PyObject* side, PyObject* attributes);
-/// Ends it when all works are done; keeps the tensors, if any, for the trainer's wait. False with an exception.
+/// Ends it when all works are done; keeps the tensors, if any, for the trainer's wait.
 bool end_with_works(PyObject* async_span, PyObject* works, PyObject* tensors);
-/// Ends it now, because the call raised an exception of that type. False with an exception.
+/// Ends it now, because the call raised an exception of that type.
 bool fail_async_span(PyObject* async_span, PyObject* error);
-/// Ends the spans on the host of a profiler whose work has ended. Cheap if there are none. False with an exception.
+/// Ends the spans on the host of a profiler whose work has ended. Cheap if there are none.
 bool end_done_spans(PyObject* profiler);
 /// Of the module: whether there have been spans that a future's callback ends, and how many are not freed.
 PyObject* expected_callbacks(PyObject* module, PyObject* unused);
 
-/// Spans by key, of OpenSpans: a thread, or 0 for the whole process. A span of the key that is still open ends as not
-/// finished. False with an exception.
+/// Spans of OpenSpans by key. A span of the key that is still open ends as not finished.
 bool begin_keyed_span(PyObject* open_spans, unsigned long key);
 bool end_keyed_span(PyObject* open_spans, unsigned long key, PyObject* error);
 bool has_keyed_span(PyObject* open_spans, unsigned long key);
@@ -259,7 +257,6 @@ bool has_keyed_span(PyObject* open_spans, unsigned long key);
 /// The next index of a group's collectives.
 long long take_index(PyObject* indices, long long step, long long count);
 
-/// Calls of BackwardCalls. All but the first are false with an exception.
 const profiler_object* profiler_of_backward(PyObject* backward);
 /// Ends a backward whose end was not seen.
 bool abandon_backward(PyObject* backward);

@@ -188,26 +188,17 @@ static struct phase_thread* find_phase(profiler_object* self) {
     return NULL;
 }
 
-static struct phase_thread* add_phase(profiler_object* self) {
-    if (self->phase_count == self->phase_capacity) {
-        const Py_ssize_t capacity = self->phase_capacity == 0 ? 4 : 2 * self->phase_capacity;
-        struct phase_thread* phases = PyMem_Realloc(self->phases, (size_t)capacity * sizeof *phases);
-        if (phases == NULL) return NULL;
-        self->phases = phases;
-        self->phase_capacity = capacity;
-    }
-    return &self->phases[self->phase_count++];
-}
-
-/// Notes whether this thread has a phase now. If memory runs out, end_phase() will not end it.
-static void note_phase(profiler_object* self, bool has_phase, void* stream, bool keeps_lock) {
+/// Notes whether this thread has a phase now.
+static bool note_phase(profiler_object* self, bool has_phase, void* stream, bool keeps_lock) {
     struct phase_thread* phase = find_phase(self);
-    if (has_phase && phase == NULL) phase = add_phase(self);
-    if (phase == NULL) return;
-    if (has_phase)
-        *phase = (struct phase_thread){this_thread(), stream, keeps_lock};
-    else
-        *phase = self->phases[--self->phase_count];
+    if (phase != NULL && !has_phase) *phase = self->phases[--self->phase_count];
+    if (!has_phase) return true;
+    if (phase == NULL) {
+        if (!make_room((void**)&self->phases, self->phase_count, &self->phase_capacity, sizeof *phase)) return false;
+        phase = &self->phases[self->phase_count++];
+    }
+    *phase = (struct phase_thread){this_thread(), stream, keeps_lock};
+    return true;
 }
 
 static void change_phase(profiler_object* self, cep_region* region, void* stream, bool keeps_lock) {
@@ -224,7 +215,7 @@ static bool enter_phase(profiler_object* self, region_object* region) {
     // A phase on a stream ends by an event, also where the next one is on the host clock.
     const struct phase_thread* ending = find_phase(self);
     const bool keeps_lock = region->keeps_lock && (ending == NULL || ending->keeps_lock);
-    note_phase(self, is_recording(self), stream, region->keeps_lock);
+    if (!note_phase(self, is_recording(self), stream, region->keeps_lock)) return false;
     change_phase(self, region->handle, stream, keeps_lock);
     return true;
 }
@@ -244,7 +235,7 @@ static PyObject* profiler_end_phase(PyObject* object, PyObject* unused) {
     const struct phase_thread* found = find_phase(self);
     if (found == NULL) return new_none();
     const struct phase_thread phase = *found;
-    note_phase(self, false, NULL, false);
+    (void)note_phase(self, false, NULL, false);
     change_phase(self, NULL, phase.stream, phase.keeps_lock);
     return new_none();
 }

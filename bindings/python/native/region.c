@@ -79,15 +79,7 @@ bool end_span(region_object* self, cep_span span, void* stream, PyObject* error)
 // finds its own block.
 
 bool push_block(region_object* self, block entered) {
-    if (self->block_count == self->block_capacity) {
-        const Py_ssize_t capacity = 2 * self->block_capacity;
-        block* blocks = PyMem_Malloc((size_t)capacity * sizeof *blocks);
-        if (blocks == NULL) return PyErr_NoMemory() != NULL;
-        memcpy(blocks, self->blocks, (size_t)self->block_count * sizeof *blocks);
-        if (self->blocks != self->small) PyMem_Free(self->blocks);
-        self->blocks = blocks;
-        self->block_capacity = capacity;
-    }
+    if (!make_room((void**)&self->blocks, self->block_count, &self->block_capacity, sizeof entered)) return false;
     self->blocks[self->block_count++] = entered;
     return true;
 }
@@ -158,8 +150,6 @@ static bool optional_address(PyObject* given, void** address, bool* has_address)
 /// All but the handle and the stream.
 static void fill_region(region_object* self, PyObject* profiler, PyObject* name, PyObject* attributes) {
     self->keeps_lock = (char)(((profiler_object*)profiler)->on_host || (self->has_stream && self->stream == CEP_HOST));
-    self->blocks = self->small;
-    self->block_capacity = small_blocks;
     set_reference(&self->profiler, profiler);
     set_reference(&self->name, name);
     set_reference(&self->attributes, attributes);
@@ -201,8 +191,7 @@ static int region_clear(PyObject* object) {
 }
 
 static void region_free(PyObject* object) {
-    region_object* self = (region_object*)object;
-    if (self->blocks != self->small) PyMem_Free(self->blocks);
+    PyMem_Free(((region_object*)object)->blocks);
     region_drop(object);
 }
 

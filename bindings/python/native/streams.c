@@ -46,6 +46,16 @@ unsigned long this_thread(void) {
     return (unsigned long)pthread_self();  // as threading.get_ident()
 }
 
+bool make_room(void** items, Py_ssize_t count, Py_ssize_t* capacity, size_t item_bytes) {
+    if (count < *capacity) return true;
+    const Py_ssize_t wanted = *capacity == 0 ? 2 : 2 * *capacity;
+    void* moved = PyMem_Realloc(*items, (size_t)wanted * item_bytes);
+    if (moved == NULL) return PyErr_NoMemory() != NULL;
+    *items = moved;
+    *capacity = wanted;
+    return true;
+}
+
 bool address_of(PyObject* integer, void** address) {
     *address = PyLong_AsVoidPtr(integer);
     return *address != NULL || PyErr_Occurred() == NULL;
