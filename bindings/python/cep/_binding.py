@@ -25,7 +25,7 @@ NATIVE, CTYPES = "native", "ctypes"
 
 def _addresses() -> tuple[int, ...]:
     """The addresses of the loaded libcep's functions, in the order of library_calls in native/native.h."""
-    functions = (_ffi.step, _ffi.recording, *_ffi.device_calls, _ffi.counter)
+    functions = (_ffi.step, _ffi.recording, *_ffi.device_calls)
     return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
 
 

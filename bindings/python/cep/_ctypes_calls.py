@@ -85,10 +85,6 @@ class ProfilerCalls:
             self._phases[get_ident()] = address
         _ffi.phase(self._pointer, region._handle, c_void_p(address))
 
-    def _count(self, values: Any) -> None:
-        for name, value in values.items():
-            _ffi.counter(self._pointer, name.encode(), value)
-
     def end_phase(self) -> None:
         """Ends this thread's current phase, if it has one."""
         address = self._phases.pop(get_ident(), None)

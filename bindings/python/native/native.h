@@ -34,7 +34,6 @@ typedef struct {
     void (*end)(cep_region*, cep_span, void*);
     int32_t (*end_with)(cep_region*, cep_span, void*, const cep_attrs*);
     int32_t (*phase)(cep_profiler*, cep_region*, void*);
-    int32_t (*counter)(cep_profiler*, const char*, double);
 } library_calls;
 
 /// What the package gives the module once.

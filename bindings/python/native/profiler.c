@@ -240,24 +240,6 @@ static PyObject* profiler_end_phase(PyObject* object, PyObject* unused) {
     return new_none();
 }
 
-// ---- Counters ------------------------------------------------------------------------------------------------------
-
-static bool count_value(const profiler_object* self, PyObject* name, PyObject* value) {
-    PyObject* text = PyUnicode_AsUTF8String(name);
-    if (text == NULL) return false;
-    (void)library.counter(self->handle, PyBytes_AsString(text), PyFloat_AsDouble(value));
-    Py_DECREF(text);
-    return PyErr_Occurred() == NULL;
-}
-
-/// Counters of the current step: a dictionary of names that are valid.
-static PyObject* profiler_count(PyObject* object, PyObject* values) {
-    PyObject *name = NULL, *value = NULL;
-    for (Py_ssize_t at = 0; PyDict_Next(values, &at, &name, &value);)
-        if (!count_value((profiler_object*)object, name, value)) return NULL;
-    return new_none();
-}
-
 // ---- The type ------------------------------------------------------------------------------------------------------
 
 static PyObject* profiler_attach(PyObject* object, PyObject* args) {
@@ -345,7 +327,6 @@ static PyMethodDef methods[] = {
     {"end_phase", profiler_end_phase, METH_NOARGS,
      "end_phase($self, /)\n--\n\nEnds this thread's current phase, if it has one."},
     {"_attach", profiler_attach, METH_VARARGS, NULL},
-    {"_count", profiler_count, METH_O, NULL},
     {"_set_stream_source", profiler_set_stream_source, METH_O, NULL},
     {"_set_device", profiler_set_device, METH_VARARGS, NULL},
     {"_set_library_step", profiler_set_library_step, METH_NOARGS, NULL},

@@ -78,7 +78,8 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
     if not profiler._has_device_bytes:
         profiler._has_device_bytes = True
         counters["memory.device_bytes"] = _device_bytes(device)
-    profiler._count(counters)
+    for name, value in counters.items():
+        profiler.counter(name, value)
     return True
 
 
