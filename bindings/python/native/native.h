@@ -95,7 +95,7 @@ typedef struct {
     void* stream;
 } block;
 
-enum { with_call_count = 2, side_stream_calls = 9 };
+enum { small_blocks = 2, with_call_count = 2, side_stream_calls = 9 };
 
 /// The attributes of a span, in the order of cep._attributes.Attributes. Not for callers of region(): is_async.
 enum { bytes_at, flops_at, group_at, coll_at, meta_at, attribute_count, is_async_at = attribute_count };
@@ -115,6 +115,7 @@ typedef struct region_object {
     bool has_attrs;   ///< attrs is filled in
     block* blocks;    ///< open `with` blocks, innermost last
     Py_ssize_t block_count, block_capacity;
+    block small[small_blocks];  ///< the first blocks: most regions with attributes are for one use
     cep_attrs attrs;
 } region_object;
 

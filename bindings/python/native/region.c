@@ -79,6 +79,11 @@ bool end_span(region_object* self, cep_span span, void* stream, PyObject* error)
 // finds its own block.
 
 bool push_block(region_object* self, block entered) {
+    if (self->block_count == small_blocks && self->blocks == self->small) {
+        block* blocks = PyMem_Malloc(sizeof self->small);
+        if (blocks == NULL) return PyErr_NoMemory() != NULL;
+        self->blocks = memcpy(blocks, self->small, sizeof self->small);
+    }
     if (!make_room((void**)&self->blocks, self->block_count, &self->block_capacity, sizeof entered)) return false;
     self->blocks[self->block_count++] = entered;
     return true;
@@ -150,6 +155,8 @@ static bool optional_address(PyObject* given, void** address, bool* has_address)
 /// All but the handle and the stream.
 static void fill_region(region_object* self, PyObject* profiler, PyObject* name, PyObject* attributes) {
     self->keeps_lock = (char)(((profiler_object*)profiler)->on_host || (self->has_stream && self->stream == CEP_HOST));
+    self->blocks = self->small;
+    self->block_capacity = small_blocks;
     set_reference(&self->profiler, profiler);
     set_reference(&self->name, name);
     set_reference(&self->attributes, attributes);
@@ -191,7 +198,8 @@ static int region_clear(PyObject* object) {
 }
 
 static void region_free(PyObject* object) {
-    PyMem_Free(((region_object*)object)->blocks);
+    region_object* self = (region_object*)object;
+    if (self->blocks != self->small) PyMem_Free(self->blocks);
     region_drop(object);
 }
 
