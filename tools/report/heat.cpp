@@ -307,7 +307,7 @@ HeatMap build_heat(const tool::Job& job, const tool::JobTable* table, JobView& v
 // The verdict takes the usual time of the peers for a phase whose row was lost. Of a step of which a rank has no rows,
 // or not that of the step, that would be a guess.
 StepMatrix own_work_of(const tool::JobTable& table) {
-    StepMatrix own_ms = tool::own_work(table, tool::find_peers(table));
+    StepMatrix own_ms = tool::own_work(table, tool::AbsentRows(table), tool::find_peers(table));
     for (std::size_t rank = 0; rank < own_ms.ranks(); ++rank)
         for (std::size_t step = 0; step < own_ms.steps(); ++step) {
             const bool has_rows = std::any_of(table.local.begin(), table.local.end(), [&](const auto& phase) {

@@ -112,8 +112,7 @@ RolePhase AbsentRows::find(std::size_t phase, const PeerGroup& role) const {
     return found;
 }
 
-StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups) {
-    const AbsentRows absent(table);
+StepMatrix own_work(const JobTable& table, const AbsentRows& absent, const std::vector<PeerGroup>& groups) {
     StepMatrix own_ms(table.ranks.size(), table.steps.size());
     for (const PeerGroup& group : groups)
         for (std::size_t i = 0; i < table.local.size(); ++i) {

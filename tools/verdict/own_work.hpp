@@ -50,7 +50,8 @@ class AbsentRows {
 
 /// Milliseconds of local phases by rank and step. A phase whose row was lost counts with the median of its peers; one
 /// that a rank does not do counts nothing.
-[[nodiscard]] StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups);
+[[nodiscard]] StepMatrix own_work(const JobTable& table, const AbsentRows& absent,
+                                  const std::vector<PeerGroup>& groups);
 
 /// In steps in which what ranks wait says nothing of who is slow in training: where a rank has stopped recording, who
 /// waits for it would seem to wait for nobody; at start-up, ranks wait until communication is set up.

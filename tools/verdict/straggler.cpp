@@ -111,7 +111,8 @@ void name_ranks(Straggler& one, const JobTable& table) {
 
 class Finder {
   public:
-    explicit Finder(const JobTable& table) : table_(table), absent_(table), all_ms_(sum_ms(table.median_step_ms)) {}
+    Finder(const JobTable& table, const AbsentRows& absent)
+        : table_(table), absent_(absent), all_ms_(sum_ms(table.median_step_ms)) {}
 
     Stragglers find(const std::vector<PeerGroup>& roles, std::size_t threads) {
         is_pipeline_ = roles.size() > 1;
@@ -338,7 +339,7 @@ class Finder {
     }
 
     const JobTable& table_;
-    const AbsentRows absent_;
+    const AbsentRows& absent_;
     const double all_ms_;  // of all steps
     bool is_pipeline_ = false;
     std::vector<Straggler> found_;
@@ -347,9 +348,10 @@ class Finder {
 
 }  // namespace
 
-Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups, std::size_t threads) {
+Stragglers find_stragglers(const JobTable& table, const AbsentRows& absent, const std::vector<PeerGroup>& groups,
+                           std::size_t threads) {
     if (table.steps.empty() || table.ranks.empty()) return {};
-    return Finder(table).find(groups, threads);
+    return Finder(table, absent).find(groups, threads);
 }
 
 std::vector<Finding> find_late(const JobTable& table, const std::vector<PeerGroup>& groups) {

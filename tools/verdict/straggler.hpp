@@ -11,6 +11,7 @@
 #include "ledger/job_table.hpp"
 #include "replay/finding.hpp"
 #include "stats/robust.hpp"
+#include "verdict/own_work.hpp"
 #include "verdict/peers.hpp"
 
 namespace cep::tool {
@@ -50,8 +51,8 @@ struct Stragglers {
 
 /// Ranks that are slower than their peers. What each may cost the job at most: what it exceeds them by, as far as they
 /// wait for it.
-[[nodiscard]] Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups,
-                                         std::size_t threads);
+[[nodiscard]] Stragglers find_stragglers(const JobTable& table, const AbsentRows& absent,
+                                         const std::vector<PeerGroup>& groups, std::size_t threads);
 
 /// Ranks that come to their collectives later than their peers, whatever the reason; the latest first.
 [[nodiscard]] std::vector<Finding> find_late(const JobTable& table, const std::vector<PeerGroup>& groups);

@@ -132,7 +132,8 @@ class Judge {
         judged_.operations = operations_of(job_.ranks);
         // If ranks only send to and receive from each other, each is a pipeline stage, and has no peers.
         groups_ = find_peers(table_, judged_.operations == std::set{Operation::send_recv});
-        judged_.own_ms = own_work(table_, groups_);
+        const AbsentRows absent(table_);
+        judged_.own_ms = own_work(table_, absent, groups_);
         const bool all_phases = !job_.filter.has_phases();
         if (all_phases) {
             verdict_.losses = find_losses(job_, verdict_.ledger, options_.threads);
@@ -143,7 +144,7 @@ class Judge {
             find_stage_imbalance();
         }
         const bool compares = can_compare();
-        if (compares) search();
+        if (compares) search(absent);
         for (LocalPhase& phase : table_.local) phase.duration_ms = {};  // the search alone looks at them
         if (!options_.only_ranks || std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_of_slow_ranks))
             verdict_.replay = replay(job_, options_.threads, untrained_, verdict_.findings);
@@ -232,8 +233,8 @@ class Judge {
         return job_.loss.recorded == 0 ? 0 : lost / static_cast<double>(job_.loss.recorded);
     }
 
-    void search() {
-        Stragglers found = find_stragglers(table_, groups_, options_.threads);
+    void search(const AbsentRows& absent) {
+        Stragglers found = find_stragglers(table_, absent, groups_, options_.threads);
         judged_.waits_inside = found.waits_inside;
         std::move(found.findings.begin(), found.findings.end(), std::back_inserter(verdict_.findings));
         for (Finding& one : verdict_.findings)

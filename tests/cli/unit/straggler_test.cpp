@@ -36,7 +36,7 @@ struct Found {
 };
 
 Found find(const JobTable& table) {
-    return Found(find_stragglers(table, {peers_of(job_ranks)}, 1));
+    return Found(find_stragglers(table, AbsentRows(table), {peers_of(job_ranks)}, 1));
 }
 
 JobTable table_with(std::vector<LocalPhase> phases) {
