@@ -106,8 +106,9 @@ class Batches(torch.utils.data.IterableDataset):
             yield self.batch
 
     def _begin_step(self):
-        closing = sys.modules.get("cep._closing")
-        is_recorded = closing is not None and any(profiler.recording for profiler in closing.open_profilers)
+        from cep._life import open_profilers
+
+        is_recorded = any(profiler.recording for profiler in open_profilers)
         self.steps.append((*(clock() for clock in CLOCKS.values()), is_recorded))
         if not self.begins:
             # Between two recorded steps, so that no turn begins or ends beside one.
