@@ -74,13 +74,15 @@ JobRows::JobRows(const Job& job, std::size_t threads, bool may_place)
     spans_.reserve(job.ranks.size());
     const StepPhase step_phase = find_step_phase(all_series(job.ranks));
     for (const auto& [rank, of_rank] : job.ranks) add_rank(rank, of_rank, step_phase.name);
-    read_samples(threads);
     constexpr std::size_t most_means = 16'000'000;  // each is a few bytes in some table
+    const bool are_too_many = ranks_.size() * std::max(names_.size(), steps_.size()) > most_means;
+    if (!are_too_many) lengths_.resize(steps_.size());
+    read_samples(threads);
     if (count_ == 0) {
         reason_ = "there are no spans";
     } else if (ranks_.size() < 2) {
         reason_ = "there is one rank only";
-    } else if (ranks_.size() * std::max(names_.size(), steps_.size()) > most_means) {
+    } else if (are_too_many) {
         reason_ = "there are too many phases or steps for so many ranks";
     } else if (static_cast<double>(without_start_) > most_without_start * static_cast<double>(count_)) {
         reason_ = "spans have no start times";
@@ -147,7 +149,6 @@ struct JobRows::RankSamples {
 
 // There are so many samples that looking at all of them takes time: once.
 void JobRows::read_samples(std::size_t threads) {
-    lengths_.resize(steps_.size());
     std::mutex mutex;
     for_all(spans_.size(), threads, [&](std::size_t rank) {
         const RankSamples samples = samples_of(spans_[rank]);
@@ -162,7 +163,7 @@ void JobRows::read_samples(std::size_t threads) {
 
 JobRows::RankSamples JobRows::samples_of(const SpansOfRank& rank) const {
     RankSamples found;
-    found.ends_ns.assign(steps_.size(), Sample::no_start);
+    found.ends_ns.assign(lengths_.size(), Sample::no_start);
     auto name_of_phase = rank.names.begin();
     rank.spans.for_each_phase(std::nullopt, 0, [&](std::uint32_t, PhaseWalk walk) {
         const std::uint16_t name = *name_of_phase++;
@@ -175,7 +176,7 @@ JobRows::RankSamples JobRows::samples_of(const SpansOfRank& rank) const {
                 continue;
             }
             if (name != other_name) found.origin_ns = std::min(found.origin_ns, sample.start_ns);
-            if (walk.position() % 2 == 0) continue;
+            if (walk.position() % 2 == 0 || lengths_.empty()) continue;
             std::int64_t& end_ns = found.ends_ns[walk.position() / 2];
             found.begin_ns = std::min(found.begin_ns, sample.start_ns);
             end_ns = std::max(end_ns, sample.interval().end_ns);

@@ -135,7 +135,7 @@ class JobRows {
     std::vector<NamedPhase> names_;
     std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
     std::vector<SpansOfRank> spans_;   // by rank
-    std::vector<StepLength> lengths_;  // by step
+    std::vector<StepLength> lengths_;  // by step; none where reason() says that there are too many
     std::uint64_t count_ = 0;
     std::uint64_t without_start_ = 0;
     bool are_placed_ = false;
