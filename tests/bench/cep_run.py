@@ -100,10 +100,12 @@ class Batches(torch.utils.data.IterableDataset):
         self.begins = []  # of turns, by index; without cep first
 
     def __iter__(self):
-        for number in range(sys.maxsize):
+        # Twice what all turns take: where no step is recorded, the training ends, and says so.
+        for number in range(2 * (WARM_UP + TURN * (2 * self.options.rounds + 2)) * self.batches_per_step):
             if number % self.batches_per_step == 0:
                 self._begin_step()
             yield self.batch
+        raise RuntimeError(f"{len(self.begins)} turns in {len(self.steps)} steps")
 
     def _begin_step(self):
         from cep._life import open_profilers
