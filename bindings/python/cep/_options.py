@@ -28,16 +28,14 @@ def _plain(value: object) -> Any:
     return list(value) if isinstance(value, Iterable) else plain_number(value)
 
 
-def _json(options: Mapping[str, Any]) -> bytes:
-    members = []
-    for name, value in options.items():
-        if name in _FROM_LAUNCHER and value == -1:  # to libcep: find it
-            raise OptionError(EOPTION, f"{name}: -1 is negative")
-        try:
-            members.append(f'"{name}": {json.dumps(value, default=_plain, allow_nan=False)}')
-        except (TypeError, ValueError) as error:
-            raise OptionError(EOPTION, f"{name}: {value!r}: {error}") from None
-    return ("{" + ", ".join(members) + "}").encode()
+def _json(name: str, value: object) -> bytes:
+    """The JSON text of one option."""
+    if name in _FROM_LAUNCHER and value == -1:  # to libcep: find it
+        raise OptionError(EOPTION, f"{name}: -1 is negative")
+    try:
+        return json.dumps({name: value}, default=_plain, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise OptionError(EOPTION, f"{name}: {value!r}: {error}") from None
 
 
 def kind_number(kind: str) -> int:
@@ -105,7 +103,8 @@ def _set_explicit(options: _ffi.Options, explicit: Mapping[str, Any]) -> None:
     directory, meta = given.pop("directory", None), given.pop("meta", None)
     if "enable" in given:
         given["enable"] = bool(given["enable"])
-    _ffi.check(_ffi.options_load_json(ctypes.byref(options), _json(given)))
+    for name, value in given.items():
+        _ffi.check(_ffi.options_load_json(ctypes.byref(options), _json(name, value)))
     if directory is not None:
         options.directory = _text("directory", directory)
     if meta is not None:
