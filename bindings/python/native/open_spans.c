@@ -50,6 +50,16 @@ static PyObject* open_spans_end(PyObject* object, PyObject* const* args, Py_ssiz
     return none_if(key_of(args[0], &key) && end_keyed_span(object, key, count > 1 ? args[1] : NULL));
 }
 
+/// A `with` block: a span of the process's key, if a recorded step is under way.
+static PyObject* open_spans_enter(PyObject* object, PyObject* unused) {
+    const profiler_object* profiler = (profiler_object*)region_of(object)->profiler;
+    return none_if(!is_recording(profiler) || begin_keyed_span(object, 0));
+}
+
+static PyObject* open_spans_exit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+    return none_if(end_keyed_span(object, 0, count > 0 ? args[0] : NULL));
+}
+
 static PyObject* open_spans_abandon(PyObject* object, PyObject* unused) {
     const region_object* region = region_of(object);
     while (region->block_count > 0)
@@ -76,6 +86,8 @@ HAS_REFERENCES(open_spans, not_finished)
 static PyMethodDef open_spans_methods[] = {
     {"begin", open_spans_begin, METH_O, "Begins a span. A span of the key that is still open ends as NotFinished."},
     {"end", (PyCFunction)(void (*)(void))(fast_function)open_spans_end, METH_FASTCALL, "Ends the key's span, if any."},
+    {"__enter__", open_spans_enter, METH_NOARGS, "Begins a span of the key None on a recorded step."},
+    {"__exit__", (PyCFunction)(void (*)(void))(fast_function)open_spans_exit, METH_FASTCALL, NULL},
     {"abandon", open_spans_abandon, METH_NOARGS, "Ends all open spans as NotFinished."},
     {NULL, NULL, 0, NULL},
 };

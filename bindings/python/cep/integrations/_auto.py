@@ -65,20 +65,22 @@ class AutoTraining:
         self.profiler: Optional[Profiler] = None
         self.thread = 0  # of the training
         self.steps: Optional[TrainingSteps] = None
+        self.watches = True
+        """Not where it is off, and where Lightning's callback records."""
         self.is_off = False
-        self.is_lightnings = False  # its callback records
         self._models: list[ModelWatch] = []
         self._searched_levels = 0
         self._optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
         self._parameters: set[int] = set()  # of all models that are watched, by id()
         self._removals: list[Removal] = []
         self._last_loader: Optional[int] = None  # waited for last, by its number
-        self._training_loaders: set[int] = set()
-        self._steps_made = 0
+        self.training_loaders: set[int] = set()
         self._replays = 0  # of CUDA graphs, since an optimizer has stepped
         self.is_quiet = False
         self._next_recorded = 0.0  # after the step that was made quiet last
-        self._forget_step()
+        self._stepped: set[int] = set()  # the optimizers that have stepped in this step
+        self.updates = 0  # by optimizers in this step
+        self.has_fetched = self._has_forward = False
         self._needed: set[int] = set()
         self._running = _Running()
         self._begin_closure = self.guarded(self._begin_in_closure)
@@ -87,11 +89,6 @@ class AutoTraining:
     def __reduce__(self) -> Any:
         """A copy of an optimizer with all that it has is told to the same."""
         return install, ()
-
-    def _forget_step(self) -> None:
-        self._stepped: set[int] = set()  # the optimizers that have stepped in this step
-        self._updates = 0  # by optimizers in this step
-        self.has_fetched = self._has_forward = False
 
     # ---- Safety -----------------------------------------------------------------------------------------
 
@@ -123,27 +120,27 @@ class AutoTraining:
     def turn_off(self) -> None:
         """Ends the instrumentation for good. Functions that are replaced stay, and do no more than the originals."""
         self.is_off = True
-        self.is_quiet = False
+        self.watches = self.is_quiet = False
         try:
             self._close()
         except Exception:
             pass
 
     def _close(self) -> None:
-        if self.steps is not None:
-            self.steps.abandon()
-            self.steps = None
+        steps, self.steps = self.steps, None
+        if steps is not None:
+            steps.abandon()
         undo_all(self._removals)
         if self._replays > 1:
             tell("advice", why=_NO_STEP_OUTSIDE.format(self._replays))
         if self.profiler is not None and self.profiler.enabled:
             self.profiler.close()
-            tell("ended", steps=self._steps_made)
+            tell("ended", steps=steps.made if steps is not None else 0)
 
     def forget_after_fork(self) -> None:
         """In a forked child the training is the parent's."""
         if self.profiler is not None:
-            self.is_off = True
+            self.is_off, self.watches = True, False
 
     # ---- Begin ------------------------------------------------------------------------------------------
 
@@ -193,7 +190,7 @@ class AutoTraining:
         if distributed_is_initialized():
             self._removals.append(cep_torch.instrument_collectives(profiler).remove)
         self.steps = TrainingSteps(profiler, 1)
-        self._steps_made = 1
+        self.steps.made = 1
         self._add_trained_by(optimizer)
 
     def _add_trained_by(self, optimizer: Optimizer) -> None:
@@ -235,28 +232,20 @@ class AutoTraining:
 
     # ---- Steps ------------------------------------------------------------------------------------------
 
-    def _begin_step(self) -> None:
-        assert self.steps is not None
-        if self.steps.is_under_way:
-            return
-        self.copies.switched.clear()
-        self.steps.begin()
-        if self.recording and len(open_profilers) > 1:
-            self._has_own_profiler()
-
     def _end_step(self) -> None:
         assert self.steps is not None
-        if self.steps.is_under_way:
-            self._steps_made += 1
         self.copies.switched.clear()
         self.steps.end()
-        self._needed = self._stepped
-        self._forget_step()
+        self._needed, self._stepped = self._stepped, set()
+        self.updates = 0
+        self.has_fetched = self._has_forward = False
+        if len(open_profilers) > 1:
+            self._has_own_profiler()
 
     def _learn_loader(self) -> None:
         """The loader that was waited for last before a training forward has the training's data."""
         if self._last_loader is not None:
-            self._training_loaders.add(self._last_loader)
+            self.training_loaders.add(self._last_loader)
             self._last_loader = None
 
     def wants(self, iterator: Any) -> bool:
@@ -268,56 +257,45 @@ class AutoTraining:
             return False
         if get_ident() != self.thread:
             return False
+        is_over = facts.get("_num_yielded", 0) >= facts.get("_cep_length", math.inf)
+        if self.is_quiet:
+            if loader in self.training_loaders and not is_over:
+                self.updates = 0
+                steps.skip()
+                if steps.next_step < self._next_recorded:
+                    return False
+                self.has_fetched = False
+            self._wake()
         if self._stepped:
             self._end_step()
-        if facts.get("_num_yielded", 0) >= facts.get("_cep_length", math.inf):
+        if is_over or self.is_off:
             return False
-        if loader not in self._training_loaders:
+        if loader not in self.training_loaders:
             self._last_loader = loader
             return False
         self._last_loader = None
         if not steps.is_under_way:
-            self._begin_step()
+            steps.begin()
         if not self.recording and self._searched_levels >= _SEARCHED_LEVELS and self._needed:
             self._be_quiet()
-        return not (self.is_off or self.is_quiet)
+        return not self.is_quiet
 
     def _be_quiet(self) -> None:
-        assert self.profiler is not None and self.steps is not None
-        self._next_recorded = self.profiler._sampling.following(self.steps.next_step)
+        assert self.steps is not None
+        self._next_recorded = self.steps.sampling.following(self.steps.next_step)
         self.is_quiet = True
         self.has_fetched = True
         for watch in self._models:
             watch.announce(None)
 
     def _wake(self) -> None:
+        assert self.steps is not None
         self.is_quiet = False
-        if self._updates:
+        self.steps.begin()  # where those before it were skipped
+        if self.updates:
             self._stepped |= self._needed
         for watch in self._models:
             watch.announce(watch.on_call)
-
-    def passes(self, iterator: Any) -> bool:
-        """While it is quiet: whether a wait for a DataLoader is left alone, which may be the begin of a step."""
-        if self.is_lightnings or get_ident() != self.thread:
-            return True
-        facts = iterator.__dict__
-        if facts.get("_cep_loader") in self._training_loaders:
-            if not self._updates:
-                return True
-            steps: Any = self.steps
-            following = steps.next_step + 1
-            if following < self._next_recorded and facts.get("_num_yielded", 0) < facts.get("_cep_length", math.inf):
-                self._updates = 0
-                self._steps_made += 1
-                steps.next_step = following
-                try:
-                    steps.profiler.step(following)
-                except Exception as error:
-                    self.fail(error)
-                return True
-        self.guarded(self._wake)()
-        return False
 
     def _end_of_data(self) -> None:
         """The end of a loader without a length. A step that has begun with this wait is none."""
@@ -343,7 +321,7 @@ class AutoTraining:
             if self._stepped and not self.has_fetched and self._needed <= self._stepped:
                 self._end_step()
             if not steps.is_under_way:
-                self._begin_step()
+                steps.begin()
             self._has_forward = True
         except Exception as error:
             self.fail(error)
@@ -354,7 +332,7 @@ class AutoTraining:
         if self.steps is None or self.is_quiet or get_ident() != self.thread:
             return None
         self._learn_loader()
-        self._begin_step()
+        self.steps.begin()
         return self._replay if self.profiler is not None and self.profiler._recording else None
 
     def replay(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -373,12 +351,12 @@ class AutoTraining:
     def _begin_in_closure(self) -> None:
         """Before the first phase of a step: all of it is in a closure."""
         is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
-        if get_ident() == self.thread and not is_capturing:
-            self._begin_step()
+        if self.steps is not None and get_ident() == self.thread and not is_capturing:
+            self.steps.begin()
 
     def before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
         """Before each step() of an optimizer."""
-        if self.is_quiet:
+        if self.is_quiet or not self.watches:
             return
         me, running, steps = id(optimizer), self._running.optimizers, self.steps
         if me in running:  # a step() that raised
@@ -389,45 +367,45 @@ class AutoTraining:
 
     def after_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
         """After each step() of an optimizer. Those of one that another calls in its own step() are part of that."""
+        if not self.watches:
+            return
+        me = id(optimizer)
         if self.is_quiet:
-            if self.is_lightnings or get_ident() != self.thread:
+            if get_ident() != self.thread:
                 return
-            if id(optimizer) in self._optimizers and self._updates + 1 < _MOST_UPDATES:
-                self._updates += 1
+            if me in self._optimizers and self.updates + 1 < _MOST_UPDATES:
+                self.updates += 1
                 return
             self.guarded(self._wake)()
-        me, running = id(optimizer), self._running.optimizers
+        running = self._running.optimizers
         if me in running:  # it was not quiet when this step began
             del running[running.index(me) :]
-        if running or self.is_off:
+        if running:
             return
-        try:
-            self._end_update(optimizer)
+        try:  # in one function, for each further one costs several microseconds in a trainer
+            is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # to be made later
+            if not is_capturing:
+                self._replays = 0
+            if self.steps is None:
+                if self.profiler is None:
+                    self._begin(optimizer)
+                return
+            if is_capturing or get_ident() != self.thread:
+                return
+            if me not in self._optimizers:
+                self._add_trained_by(optimizer)
+            self._stepped.add(me)
+            self.updates += 1
+            self.copies.switched[:] = self.recording  # for a batch that was fetched ahead, as Accelerate does
+            if self.updates == _MOST_UPDATES and self.has_fetched:
+                self.training_loaders.clear()
+                self.has_fetched = False
+            if self._searched_levels < _SEARCHED_LEVELS:
+                self._search_models()
+            if not self.has_fetched and not self._has_forward and self._needed <= self._stepped:
+                self._end_step()  # nothing else will tell
         except Exception as error:
             self.fail(error)
-
-    def _end_update(self, optimizer: Optimizer) -> None:
-        is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # to be made later
-        if not is_capturing:
-            self._replays = 0
-        if self.steps is None:
-            if self.profiler is None:
-                self._begin(optimizer)
-            return
-        if is_capturing or get_ident() != self.thread:
-            return
-        if id(optimizer) not in self._optimizers:
-            self._add_trained_by(optimizer)
-        self._stepped.add(id(optimizer))
-        self._updates += 1
-        self.copies.switched[:] = self.recording  # for a batch that was fetched ahead, as Accelerate does
-        if self._updates == _MOST_UPDATES and self.has_fetched:
-            self._training_loaders.clear()
-            self.has_fetched = False
-        if self._searched_levels < _SEARCHED_LEVELS:
-            self._search_models()
-        if not self.has_fetched and not self._has_forward and self._needed <= self._stepped:
-            self._end_step()  # nothing else will tell
 
 
 _training: Optional[AutoTraining] = None
@@ -451,7 +429,7 @@ def install() -> AutoTraining:
 def add_optimizer(optimizer: Optimizer) -> None:
     """Watches the steps of an optimizer that has just been made."""
     training = install()
-    if training.is_off:
+    if not training.watches:
         return
     hooked: Any = optimizer
     hooked.register_step_pre_hook(training.before_optimizer)

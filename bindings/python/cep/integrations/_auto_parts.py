@@ -70,13 +70,13 @@ def patch_loaders(training: Any) -> None:
 
     @functools.wraps(get_next)
     def __next__(self: Any) -> Any:
-        if training.is_quiet and training.passes(self) or training.is_off:
-            return get_next(self)
-        try:
-            is_wanted = training.wants(self)
-        except Exception as error:
-            is_wanted = False
-            training.fail(error)
+        is_wanted = False
+        is_further = training.is_quiet and not training.updates and self.__dict__.get("_cep_loader") in training.training_loaders
+        if training.watches and not is_further:  # batch of a step that is not recorded
+            try:
+                is_wanted = training.wants(self)
+            except Exception as error:
+                training.fail(error)
         if not is_wanted:
             return get_next(self)
         try:

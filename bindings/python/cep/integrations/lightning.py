@@ -15,6 +15,7 @@ from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
+from .._region import Region
 from .._streams import HOST
 from ..torch._backward import Backward, backward_of
 from ..torch._ddp import time_reductions
@@ -78,16 +79,13 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         # Lightning does not call its module as one, and has hooks of its own for forward and backward.
         self._removals.append(cep_torch.instrument_optimizers(profiler, trainer.optimizers).remove)
         self._removals.append(cep_torch.instrument_collectives(profiler).remove)
-        self._prepare(trainer.global_step)
+        if steps.sampling.records(trainer.global_step):
+            self._turn(True)
 
-    def _prepare(self, step: int) -> None:
-        """For the step that comes next."""
-        assert self._steps is not None and self._actions is not None
-        self._steps.next_step = step
-        is_recorded = self._steps.profiler._sampling.records(step)
-        if is_recorded is self._actions.are_attached:
-            return
-        if is_recorded:
+    def _turn(self, on: bool) -> None:
+        """Before the first step, and between two where recording begins or ends."""
+        assert self._actions is not None
+        if on:
             self._actions.attach()
             self._turn_hooks_off(_UNUSED)
         else:
@@ -103,14 +101,11 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         self.__dict__.update(dict.fromkeys(self._hooks_off))
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if self._steps is None or self._actions is None:
+        if self._steps is None or self._steps.is_under_way:
             return
-        if self._steps.is_under_way:
-            return
-        if self._actions.are_attached:
-            self._steps.begin(trainer.global_step)
-        else:  # from here to the next recorded step, all that is left is a look at the end of each
-            self._steps.profiler.step(self._steps.next_step)
+        self._steps.begin(trainer.global_step)
+        if self._actions is not None and not self._actions.are_attached:
+            # From here to the next recorded step, all that is left is a look at the end of each.
             self._turn_hooks_off((*_UNUSED, *_OF_RECORDED))
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
@@ -118,17 +113,18 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
             self._backward.watch(loss)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        steps = self._steps
-        if steps is None:
-            return
+        steps, actions = self._steps, self._actions
         done = trainer.global_step
-        if done <= steps.next_step:
+        if steps is None or actions is None or done <= steps.next_step:
             return  # of several batches
-        if steps.is_under_way:
+        if actions.are_attached:
             steps.end()
+            steps.next_step = done
         else:
-            steps.profiler.step(steps.next_step)  # for what comes after it
-        self._prepare(done)
+            steps.skip(done)
+        is_recorded = steps.sampling.records(done)
+        if is_recorded is not actions.are_attached:
+            self._turn(is_recorded)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.sanity_checking:
@@ -165,17 +161,20 @@ def _skips_what_it_cannot_call() -> bool:
         return False
 
 
-class _Action:
-    """An action of Lightning's that is a phase, as its profiler's profile() gives it."""
+class _FirstPhase(Phase):
+    """A phase that may be the first one of its step."""
 
-    def __init__(self, phase: Phase, profiler: Any, name: str) -> None:
-        self.phase, self._profiler, self._name = phase, profiler, name
+    __slots__ = ("_steps", "_trainer")
+
+    def __init__(self, region: Region, steps: TrainingSteps, trainer: Any) -> None:
+        super().__init__(region)
+        self._steps, self._trainer = steps, trainer
 
     def __enter__(self) -> None:
-        self._profiler.start(self._name)
-
-    def __exit__(self, *raised: Any) -> None:
-        self._profiler.stop(self._name)
+        if self._trainer.training:
+            if not self._steps.is_under_way:
+                self._steps.begin(self._trainer.global_step)
+            super().__enter__()
 
 
 _NO_PHASE = contextlib.nullcontext()
@@ -184,26 +183,24 @@ _NO_PHASE = contextlib.nullcontext()
 class _Actions(dict[str, Any]):
     """Times actions of Lightning's as phases of a step. Lightning calls its own profiler before and after each action,
     with the action's name; its default profiler does nothing then, and that is all that a call takes here unless the action
-    is a phase. Here are the actions by their names."""
+    is a phase. Here are the phases by the actions' names, as what profile() of that profiler returns."""
 
     def __init__(self, steps: TrainingSteps, trainer: Any, times_forward: bool) -> None:
         super().__init__()
         profiler = steps.profiler
-        self._steps = steps
         self._trainer = trainer
         self.are_attached = False
         self._made: dict[str, tuple[Callable[..., Any], Any]] = {}  # each with what was there before
-        load = Phase(profiler.region("data_load", kind="data", stream=HOST))
-        copy = Phase(profiler.region("host_to_device", kind="data"))
-        self._phases = {"train_dataloader_next": load, "batch_to_device": copy}
+        load = _FirstPhase(profiler.region("data_load", kind="data", stream=HOST), steps, trainer)
+        copy = _FirstPhase(profiler.region("host_to_device", kind="data"), steps, trainer)
+        self._phases: dict[str, Phase] = {"train_dataloader_next": load, "batch_to_device": copy}
         if times_forward and trainer.lightning_module.automatic_optimization:
             # With manual optimization, the action contains the backward and the optimizer too.
             self._phases["training_step"] = Phase(profiler.region("forward", kind="compute"))
 
     def __missing__(self, action_name: str) -> Any:
-        phase = self._phases.get(action_name.rpartition(".")[2])
-        self[action_name] = action = _NO_PHASE if phase is None else _Action(phase, self._trainer.profiler, action_name)
-        return action
+        self[action_name] = phase = self._phases.get(action_name.rpartition(".")[2], _NO_PHASE)
+        return phase
 
     def attach(self) -> None:
         if self.are_attached:
@@ -238,20 +235,17 @@ class _Actions(dict[str, Any]):
     def _starting(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def start(action_name: str) -> None:
             original(action_name)
-            action = self[action_name]
-            if action is not _NO_PHASE and self.are_attached and self._trainer.training:
-                if not self._steps.is_under_way:
-                    self._steps.begin(self._trainer.global_step)
-                if self._steps.profiler._recording:
-                    action.phase.begin(None)
+            phase = self[action_name]
+            if phase is not _NO_PHASE and self.are_attached:
+                phase.__enter__()
 
         return start
 
     def _stopping(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def stop(action_name: str) -> None:
-            action = self[action_name]
-            if action is not _NO_PHASE:
-                action.phase.end(None)
+            phase = self[action_name]
+            if phase is not _NO_PHASE:
+                phase.__exit__()
             original(action_name)
 
         return stop
@@ -277,4 +271,4 @@ def add_to(trainer: Any) -> None:
     training = install()
     if not training.is_off and not any(isinstance(callback, CepCallback) for callback in trainer.callbacks):
         trainer.callbacks.append(CallbackOfRun())
-        training.is_lightnings = training.is_quiet = True
+        training.watches = False

@@ -78,15 +78,18 @@ class _Begin(_StepHook):
             is_recording = bool(timer.recording)
             if not is_recording and not timer.phase or timer.may_nest and _is_nested_step(optimizer):
                 return None
-            has_closure = False
-            if len(args) > 1 or kwargs:
-                args, kwargs, has_closure = timer.with_timed_closure(args, kwargs)
             timer.before()
-            if is_recording and not has_closure:
+            if len(args) > 1 and callable(args[1]):
+                changed = (args[0], timer.timed_closure(args[1]), *args[2:]), kwargs
+            elif kwargs and callable(kwargs.get("closure")):
+                changed = args, {**kwargs, "closure": timer.timed_closure(kwargs["closure"])}
+            else:
+                changed = None
+            if is_recording and changed is None:
                 timer.phase.begin(get_ident())
             else:
                 timer.phase.end(get_ident(), NotFinished)  # of a step() that raised
-            return (args, kwargs) if has_closure else None
+            return changed
         except Exception as error:
             note_failure(error)
             return None
@@ -155,16 +158,9 @@ class OptimizerTimer:
             self._handles = [optimizer.register_step_pre_hook(begin), optimizer.register_step_post_hook(end)]
         return False
 
-    def with_timed_closure(self, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:
-        """step()'s arguments, after the optimizer itself, with the closure wrapped, and whether there is one."""
-        if len(args) > 1 and callable(args[1]):
-            return (args[0], self._timed_closure(args[1]), *args[2:]), kwargs, True
-        if callable(kwargs.get("closure")):
-            return args, {**kwargs, "closure": self._timed_closure(kwargs["closure"])}, True
-        return args, kwargs, False
+    def timed_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        """A closure for step(), which ends the phase and begins it again."""
 
-    def _timed_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        @functools.wraps(closure)
         def between_spans() -> Any:
             self.phase.end(get_ident())
             result = closure()

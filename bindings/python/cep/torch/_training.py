@@ -22,14 +22,19 @@ class TrainingSteps:
 
     A step begins with its first phase. What happens between two steps (evaluation, checkpoints, logging) is in neither
     span; its rows have the number of the step before.
+
+    A training that nothing has to tell the phases of a step that is not recorded may only count such steps: with skip().
     """
 
     def __init__(self, profiler: Profiler, first_step: int) -> None:
         self.profiler = profiler
+        self.sampling = profiler._sampling
         self._recording = profiler._recording
         self._span = Phase(profiler.region("training_step", kind="step")) if profiler.enabled else None
         self.next_step = first_step
         self.is_under_way = False
+        self.made = 0
+        """Steps that came to their end."""
 
     def begin(self, step: Optional[int] = None) -> None:
         """Begins the next step, unless it has begun. Its number is one more than the last, unless it is given."""
@@ -49,6 +54,15 @@ class TrainingSteps:
             if self._span:
                 self._span.end(None, error)
             self.next_step += 1
+            self.made += error is None
+
+    def skip(self, following: Optional[int] = None) -> None:
+        """Ends a step that is not recorded, whether it has begun or not. The next one's number is one more, unless it is given."""
+        step = self.next_step
+        self.profiler.step(step)  # for what comes after it
+        self.next_step = step + 1 if following is None else following
+        self.is_under_way = False
+        self.made += 1
 
     def abandon(self) -> None:
         """Ends the step, if it has begun, as not finished."""
