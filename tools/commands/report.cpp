@@ -140,7 +140,7 @@ struct ReportCommand {
         inputs.verdict = &verdict;
         inputs.comparison = comparison ? &*comparison : nullptr;
 
-        report::JobView view = report::view_job(job, verdict);
+        report::JobView view = report::view_job(job, summary, verdict);
         inputs.why_no_table = why_no_table(job);
         if (inputs.why_no_table.empty()) {
             // The page has room for more steps than a verdict needs.

@@ -7,7 +7,6 @@
 
 #include "base/units.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/document.hpp"
 
 namespace cep::report {
@@ -91,7 +90,7 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
     const double whole = 30 + static_cast<double>(count) * (height + gap) + 24;
     Plot plot{.left = 76, .right = picture_width - 20};
     Svg svg(
-        "bands-map", picture_width, whole, "Time of each phase over the steps",
+        "bands-map", whole, "Time of each phase over the steps",
         "For each phase the median rank as a line, the range from the tenth to the ninetieth percentile of the ranks "
         "as a band, and the slowest rank as a thin line. Dashed vertical lines are lasting changes, ticks at the top "
         "are marks.");
@@ -114,7 +113,7 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
     if (heat.bands.size() > count)
         caption +=
             fmt::format(" Not drawn: {} with less time.", tool::format_plural(heat.bands.size() - count, "phase"));
-    return {svg.finish(), caption, true};
+    return Figure(svg, caption);
 }
 
 std::vector<std::string> describe_events(const tool::Job& job, const tool::Verdict& verdict) {
@@ -131,18 +130,16 @@ std::vector<std::string> describe_events(const tool::Job& job, const tool::Verdi
 }  // namespace
 
 Section bands_section(const JobView& view, const HeatMap& heat, const tool::Job& job, const tool::Verdict& verdict) {
-    const std::string heading = "Phases over steps";
-    if (heat.bands.empty() || view.steps.first.empty())
-        return Section::without("bands", heading, "No durations by step are known.");
-    if (heat.band_steps.size() < 2) return Section::without("bands", heading, "There is only one step.");
-    return {"bands",
-            heading,
-            view.ranks.size() == 1 ? "A step up that stays is a change of the job."
-                                   : "A step up that stays is a change of the whole job; a thin line far above its "
-                                     "band is one slow rank; a wide band means that ranks differ.",
-            {},
-            {draw(view, heat, job, verdict)},
-            tool::html_notes(describe_events(job, verdict))};
+    Section section{"bands", "Phases over steps"};
+    if (heat.bands.empty() || view.steps.first.empty()) return section.without("No durations by step are known.");
+    if (heat.band_steps.size() < 2) return section.without("There is only one step.");
+    section.look = view.ranks.size() == 1
+                       ? "A step up that stays is a change of the job."
+                       : "A step up that stays is a change of the whole job; a thin line far above its band is one "
+                         "slow rank; a wide band means that ranks differ.";
+    section.figures = {draw(view, heat, job, verdict)};
+    section.details = tool::html_notes(describe_events(job, verdict));
+    return section;
 }
 
 }  // namespace cep::report

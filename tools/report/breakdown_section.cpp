@@ -8,7 +8,6 @@
 
 #include "base/units.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/document.hpp"
 #include "show/fields.hpp"
 
@@ -90,7 +89,7 @@ std::string with_percent(double ms, double of_ms) {
     return fmt::format("{} ({:.1f} %)", format_duration_ms(ms), of_ms > 0 ? 100 * ms / of_ms : 0);
 }
 
-std::string draw(const std::vector<Share>& shares, const std::vector<Segment>& segments) {
+Figure draw(const std::vector<Share>& shares, const std::vector<Segment>& segments) {
     std::vector<KeyEntry> key;
     key.reserve(segments.size());
     for (const Segment& segment : segments) key.push_back({segment.style, segment.name});
@@ -109,9 +108,9 @@ std::string draw(const std::vector<Share>& shares, const std::vector<Segment>& s
             at += segment.ms[i];
         }
     }
-    return key_html(key) + bars_html(bars, most_ms,
-                                     "A bar for the job and for each of a few ranks: where the time of "
-                                     "a step went. The table below has the numbers.");
+    return Figure(key_html(key) + bars_html(bars, most_ms,
+                                            "A bar for the job and for each of a few ranks: where the time of a step "
+                                            "went. The table below has the numbers."));
 }
 
 tool::Table segment_table(const std::vector<Share>& shares, std::vector<Segment> segments) {
@@ -131,14 +130,14 @@ tool::Table segment_table(const std::vector<Share>& shares, std::vector<Segment>
 }  // namespace
 
 Section breakdown_section(const JobView& view, const Ledger& ledger) {
-    const std::string heading = "Where the time went";
+    Section section{"breakdown", "Where the time went"};
     const std::vector<Share> shares = find_shares(view, ledger);
-    if (shares.empty()) return Section::without("breakdown", heading, "No rank has a step whose time is known.");
+    if (shares.empty()) return section.without("No rank has a step whose time is known.");
     const std::vector<Segment> segments = find_segments(shares);
-    Section section{"breakdown", heading, "All of the time, divided by the steps", {}, {}, {}};
+    section.look = "All of the time, divided by the steps";
     section.look +=
         shares.size() == 1 ? "." : ": of the job, and of a few ranks. While one works longer, the others wait.";
-    section.figures.push_back({draw(shares, segments), ""});
+    section.figures.push_back(draw(shares, segments));
     section.details = segment_table(shares, segments).html(0);
     return section;
 }

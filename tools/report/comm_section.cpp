@@ -8,7 +8,6 @@
 #include "base/units.hpp"
 #include "comm/comm_report.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/document.hpp"
 
 namespace cep::report {
@@ -80,7 +79,7 @@ Figure draw(const std::vector<const CommModel*>& models) {
     const Plot plot{.left = 90, .right = picture_width - 250, .top = 30, .bottom = 330};
     const Axis x(bytes.low / 1.5, bytes.high * 1.5, plot.left, plot.right, true);
     const Axis y(ms.low / 1.6, ms.high * 1.6, plot.bottom, plot.top, true);
-    Svg svg("comm-fit", picture_width, plot.bottom + 50, "Time of a transfer against its size",
+    Svg svg("comm-fit", plot.bottom + 50, "Time of a transfer against its size",
             "Sizes from left to right and times from bottom to top, both on logarithmic scales; a dot for each size, a "
             "line for each fit of latency and bandwidth.");
     draw_values_below(svg, plot, x, 6, plot.bottom + 17, tick_bytes);
@@ -100,27 +99,20 @@ Figure draw(const std::vector<const CommModel*>& models) {
                      fmt::format("α {:.1f} µs{}", fit->alpha_us,
                                  fit->beta_gb_per_s ? fmt::format(", β {:.3g} GB/s", *fit->beta_gb_per_s) : ""));
     }
-    return {svg.finish(), "", true};
+    return Figure(svg);
 }
 
 }  // namespace
 
 Section comm_section(const comm::CommReport* report, const std::string& why) {
-    const std::string heading = "Communication: latency and bandwidth";
-    if (report == nullptr || report->models.empty())
-        return Section::without("comm", heading, report == nullptr ? why : "There are no spans of communication.");
+    Section section{"comm", "Communication: latency and bandwidth"};
+    if (report == nullptr) return section.without(why);
+    if (report->models.empty()) return section.without("There are no spans of communication.");
     const std::vector<const CommModel*> models = drawn_models(*report);
-    Section section{
-        "comm",
-        heading,
-        "Small messages are bound by latency α, large ones by bandwidth β. Dots above their line took longer than "
-        "the fit says.",
-        {},
-        {},
-        comm::model_table(*report,
-                          "name group ranks wait_fraction alpha_us beta_gb_per_s paid_gb_per_s mean_relative_error "
-                          "bus_gb_per_s refused")
-            .html(40)};
+    section.details = comm::model_table(*report,
+                                        "name group ranks wait_fraction alpha_us beta_gb_per_s paid_gb_per_s "
+                                        "mean_relative_error bus_gb_per_s refused")
+                          .html(40);
     std::size_t dots = 0;
     for (const CommModel* const model : models) dots += model->sizes.size();
     if (dots == 1) {
@@ -130,6 +122,9 @@ Section comm_section(const comm::CommReport* report, const std::string& why) {
             "The rows do not say how many bytes a collective moves, so that latency and bandwidth are not known; "
             "the table has the waiting.";
     } else {
+        section.look =
+            "Small messages are bound by latency α, large ones by bandwidth β. Dots above their line took longer than "
+            "the fit says.";
         section.figures.push_back(draw(models));
     }
     return section;

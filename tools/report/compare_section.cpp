@@ -7,7 +7,6 @@
 #include "base/units.hpp"
 #include "compare/comparison.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/document.hpp"
 
 namespace cep::report {
@@ -58,7 +57,7 @@ Figure draw(const std::vector<const Change*>& changes) {
                     .top = 14,
                     .bottom = 30 + row_height * static_cast<double>(changes.size())};
     const Axis x(-most, most, plot.left, plot.right);
-    Svg svg("compare-map", picture_width, plot.bottom + 40, "Change of each phase from A to B",
+    Svg svg("compare-map", plot.bottom + 40, "Change of each phase from A to B",
             "One row for the whole step and for each phase: a dot for its change in percent and a line for the 95 % "
             "confidence interval. Left of the middle is faster, right is slower.");
     for (const double tick : x.ticks(6)) {
@@ -70,22 +69,18 @@ Figure draw(const std::vector<const Change*>& changes) {
     svg.text("axis", {plot.right, plot.bottom + 34}, Anchor::end, "B is slower →");
     for (std::size_t i = 0; i < changes.size(); ++i)
         draw_change(svg, plot, *changes[i], x, 32 + row_height * static_cast<double>(i));
-    return {svg.finish(), "~ not significant; ? too few steps to test.", true};
+    return Figure(svg, "~ not significant; ? too few steps to test.");
 }
 
 }  // namespace
 
 Section compare_section(const compare::Comparison& comparison) {
     const tool::Document document = compare::make_document(comparison);
+    Section section{"compare", "What changed from A to B", document.headline};
+    section.details = (document.scope.empty() ? "" : tool::html_notes({document.scope})) +
+                      tool::html_facts(document.facts) + tool::html_tables(document, 40) +
+                      tool::html_notes(document.evidence) + tool::html_notes(document.notes);
     const std::vector<const Change*> changes = drawn_changes(comparison);
-    Section section{"compare",
-                    "What changed from A to B",
-                    document.headline,
-                    {},
-                    {},
-                    (document.scope.empty() ? "" : tool::html_notes({document.scope})) +
-                        tool::html_facts(document.facts) + tool::html_tables(document, 40) +
-                        tool::html_notes(document.evidence) + tool::html_notes(document.notes)};
     if (!changes.empty()) section.figures.push_back(draw(changes));
     return section;
 }

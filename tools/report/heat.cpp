@@ -189,10 +189,7 @@ class Builder {
 
     HeatMap build() {
         heat_.band_steps = merge_bins(view_.steps, HeatMap::band_columns);
-        if (view_.has_step && table_ != nullptr && !table_->local.empty())
-            rank_by_own_work();
-        else
-            rank_by_longest_phase();
+        if (!view_.phases.empty()) rank();
         for (std::size_t phase = 0; phase < view_.phases.size(); ++phase) add_phase(phase);
         std::stable_partition(heat_.layers.begin(), heat_.layers.end(),
                               [this](const Layer& layer) { return is_first(layer.phase, layer.measure); });
@@ -200,28 +197,28 @@ class Builder {
     }
 
   private:
-    void rank_by_own_work() {
-        own_ms_ = where_known(matrices_.durations(0), matrices_.of_table(own_work_of(*table_)));
-        const StepMatrix excess = excess_over_role(own_ms_, view_);
+    /// By own work; where it is not known, by the phase that the verdict blames, or the longest in which ranks do not
+    /// wait.
+    void rank() {
+        const bool knows_own = view_.has_step && table_ != nullptr && !table_->local.empty();
+        if (!knows_own) first_phase_ = phase_to_rank_by();
+        const StepMatrix whole = matrices_.durations(first_phase_);
+        if (knows_own) own_ms_ = where_known(whole, matrices_.of_table(own_work_of(*table_)));
+        const StepMatrix& ms = knows_own ? own_ms_ : whole;
+        const StepMatrix excess = excess_over_role(ms, view_);
         const std::vector<float> means = row_means(excess);
-        view_.slowness_ms.assign(means.begin(), means.end());
-        choose_rows(view_.slowness_ms, scale_of(Measure::excess, excess, typical_size(own_ms_), 0).low);
+        if (knows_own) view_.slowness_ms.assign(means.begin(), means.end());
+        choose_rows({means.begin(), means.end()}, scale_of(Measure::excess, excess, typical_size(ms), 0).low);
     }
 
-    /// Without own work: by the phase that the verdict blames, or the longest in which ranks do not wait.
-    void rank_by_longest_phase() {
+    [[nodiscard]] std::size_t phase_to_rank_by() const {
         const auto is_work = [](const PhaseView& phase) {
             return phase.kind != schema::Kind::comm && phase.kind != schema::Kind::step;
         };
         const auto longest = std::find_if(view_.phases.begin(), view_.phases.end(), is_work);
-        first_phase_ = static_cast<std::size_t>(longest - view_.phases.begin());
-        if (!view_.blamed.empty()) first_phase_ = view_.phase_of(view_.blamed.front().phase);
-        if (first_phase_ >= view_.phases.size()) first_phase_ = 0;
-        if (view_.phases.empty()) return;
-        const StepMatrix ms = matrices_.durations(first_phase_);
-        const StepMatrix excess = excess_over_role(ms, view_);
-        const std::vector<float> means = row_means(excess);
-        choose_rows({means.begin(), means.end()}, scale_of(Measure::excess, excess, typical_size(ms), 0).low);
+        const std::size_t phase = view_.blamed.empty() ? static_cast<std::size_t>(longest - view_.phases.begin())
+                                                       : view_.phase_of(view_.blamed.front().phase);
+        return phase < view_.phases.size() ? phase : 0;
     }
 
     /// Ranks that are slow, or blamed, have rows of their own.

@@ -9,7 +9,6 @@
 #include "base/units.hpp"
 #include "report/heat_picture.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/document.hpp"
 #include "show/fields.hpp"
 
@@ -62,7 +61,7 @@ Figure draw(const JobView& view, const HeatMap& heat) {
     const Plot plot{.left = 84, .right = picture_width - 12, .top = 44, .bottom = 44 + height};
     const std::string what = describe(layer, view);
     Svg svg(
-        "heat-map", picture_width, plot.bottom + 40, what + " by rank and step",
+        "heat-map", plot.bottom + 40, what + " by rank and step",
         fmt::format("{} ranks from top to bottom, slow ones first, {} from left to right. Colours go from {} and "
                     "less, which is neutral, to {}. The table below has the means of the ranks that stand out.",
                     tool::format_count(view.ranks.size()), name_steps(view.steps.first.front(), view.steps.last.back()),
@@ -90,7 +89,7 @@ Figure draw(const JobView& view, const HeatMap& heat) {
         caption = fmt::format("{} ranks and {} recorded steps in {} × {} cells: each shows the largest of its values.",
                               tool::format_count(view.ranks.size()), tool::format_count(view.recorded_steps),
                               heat.rows.size(), view.steps.size());
-    return {svg.finish(), caption, true};
+    return Figure(svg, caption);
 }
 
 tool::Table rank_table(const JobView& view, const HeatMap& heat) {
@@ -132,20 +131,17 @@ std::string describe(const Layer& layer, const JobView& view) {
 }
 
 Section heat_section(const JobView& view, const HeatMap& heat) {
-    const std::string heading = "Every rank, every step";
+    Section section{"heat", "Every rank, every step"};
     if (view.ranks.size() == 1)
-        return Section::without("heat", heading, "One rank has no others to differ from; see “Phases over steps”.");
+        return section.without("One rank has no others to differ from; see “Phases over steps”.");
     if (heat.layers.empty() || view.steps.first.empty())
-        return Section::without("heat", heading,
-                                view.recorded_steps > 0 && view.steps.first.empty()
-                                    ? "More durations were recorded than are kept; choose some with --steps or --ranks."
-                                    : "No durations by rank and step are known, so there is no heat map.");
-    Section section{"heat", heading, {}, {}, {}, {}};
-    section.look =
-        fmt::format("A coloured row {} a rank that works longer than {}{}.", heat.slow_rows > 0 ? "is" : "would be",
-                    view.blames_stage ? "those of other stages" : "the others of its role",
-                    heat.slow_rows > 0 ? "; slow ranks come first" : ": none does");
-    section.look += " A coloured column is a step in which many differ.";
+        return section.without(view.recorded_steps > 0 && view.steps.first.empty()
+                                   ? "More durations were recorded than are kept; choose some with --steps or --ranks."
+                                   : "No durations by rank and step are known, so there is no heat map.");
+    section.look = fmt::format(
+        "A coloured row {} a rank that works longer than {}{}. A coloured column is a step in which many differ.",
+        heat.slow_rows > 0 ? "is" : "would be", view.blames_stage ? "those of other stages" : "the others of its role",
+        heat.slow_rows > 0 ? "; slow ranks come first" : ": none does");
     if (!view.missing_ranks.empty())
         section.look += fmt::format(" No rows of {}.", tool::format_numbers("rank", view.missing_ranks));
     section.figures.push_back(draw(view, heat));

@@ -30,16 +30,14 @@ std::string role_name(const Role& role, bool has_stages, bool has_positions) {
 /// Roles in the order of stages and positions.
 void number_roles(const std::vector<Role>& of_ranks, JobView& view) {
     std::map<Role, std::size_t> indices;
-    std::set<std::int64_t> stages;
-    std::set<std::int64_t> positions;
-    for (const Role& role : of_ranks) {
-        indices.try_emplace(role, 0);
-        stages.insert(role.first);
-        positions.insert(role.second);
-    }
+    for (const Role& role : of_ranks) indices.try_emplace(role, 0);
+    const auto differ = [&](std::int64_t Role::*part) {
+        return std::any_of(of_ranks.begin(), of_ranks.end(),
+                           [&](const Role& role) { return role.*part != of_ranks.front().*part; });
+    };
     for (auto& [role, index] : indices) {
         index = view.roles.size();
-        view.roles.push_back(role_name(role, stages.size() > 1, positions.size() > 1));
+        view.roles.push_back(role_name(role, differ(&Role::first), differ(&Role::second)));
     }
     for (const Role& role : of_ranks) view.role.push_back(indices.at(role));
 }
@@ -60,31 +58,13 @@ void find_ranks(const Job& job, JobView& view) {
     number_roles(roles, view);
 }
 
-struct FoundPhase {
-    schema::Kind kind;
-    double total_ms = 0;
-};
-
-void find_phases(const Job& job, JobView& view) {
-    const std::vector<tool::SeriesOfRank> all_series = tool::all_series(job.ranks);
-    const tool::StepPhase step = tool::find_step_phase(all_series);
-    std::map<std::string_view, FoundPhase> found;
-    for (const tool::SeriesOfRank& of : all_series)
-        for (const tool::PhaseSeries& phase : of.series->phases) {
-            const auto [known, is_new] = found.try_emplace(phase.name, FoundPhase{phase.kind});
-            known->second.total_ms += tool::totals_of(phase).sum_ms;
-        }
-    view.has_step = step.found && step.total_ms > 0;
-    if (view.has_step) view.phases.push_back({std::string(step.name), schema::Kind::step});
-    std::vector<std::pair<std::string_view, FoundPhase>> phases;
-    for (const auto& [name, phase] : found)
-        if (phase.total_ms > 0 && !(view.has_step && name == step.name)) phases.emplace_back(name, phase);
-    std::stable_sort(phases.begin(), phases.end(),
-                     [](const auto& a, const auto& b) { return a.second.total_ms > b.second.total_ms; });
-    const std::size_t room = max_phases - view.phases.size();
-    view.left_out_phases = phases.size() - std::min(phases.size(), room);
-    phases.resize(std::min(phases.size(), room));
-    for (const auto& [name, phase] : phases) view.phases.push_back({std::string(name), phase.kind});
+/// The longest step phase comes first, where there is one.
+void find_phases(const std::vector<tool::PhaseSummary>& by_time, JobView& view) {
+    for (const tool::PhaseSummary& phase : by_time)
+        if (phase.total_ms > 0) view.phases.push_back({phase.name, phase.kind});
+    view.has_step = !view.phases.empty() && view.phases.front().kind == schema::Kind::step;
+    view.left_out_phases = view.phases.size() - std::min(view.phases.size(), max_phases);
+    view.phases.resize(view.phases.size() - view.left_out_phases);
 }
 
 void find_steps(const Job& job, JobView& view) {
@@ -158,11 +138,11 @@ std::vector<std::vector<std::size_t>> JobView::peers() const {
     return by_role;
 }
 
-JobView view_job(const tool::Job& job, const tool::Verdict& verdict) {
+JobView view_job(const tool::Job& job, const tool::Summary& summary, const tool::Verdict& verdict) {
     JobView view;
     view.missing_ranks = job.coverage.missing_ranks;
     find_ranks(job, view);
-    find_phases(job, view);
+    find_phases(summary.phases, view);
     find_steps(job, view);
     find_blamed(verdict, view);
     view.slowness_ms.assign(view.ranks.size(), std::numeric_limits<double>::quiet_NaN());

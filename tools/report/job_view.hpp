@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "report/grid.hpp"
+#include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
 
 namespace cep::report {
@@ -69,7 +70,7 @@ struct JobView {
     [[nodiscard]] std::vector<std::vector<std::size_t>> peers() const;
 };
 
-[[nodiscard]] JobView view_job(const tool::Job& job, const tool::Verdict& verdict);
+[[nodiscard]] JobView view_job(const tool::Job& job, const tool::Summary& summary, const tool::Verdict& verdict);
 
 /// The steps that the table is of, where it is not of all; and a phase for whole steps where no rows say how long they
 /// took, but the table does. Step spans that enclose nothing are a phase beside the others.

@@ -7,7 +7,6 @@
 
 #include "base/units.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::report {
@@ -89,7 +88,7 @@ Figure draw(const JobView& view, const std::vector<MemoryCounter>& counters) {
     const std::size_t count = std::min(drawn_counters, counters.size());
     const double height = 30 + static_cast<double>(count) * (plot_height + plot_gap);
     Plot plot{.left = 90, .right = picture_width - 20};
-    Svg svg("memory-map", picture_width, height + 24, "Most memory of each rank, as difference from the median",
+    Svg svg("memory-map", height + 24, "Most memory of each rank, as difference from the median",
             "Ranks from left to right, and by how much the largest value of each memory counter differs from that of "
             "the median rank.");
     for (std::size_t i = 0; i < count; ++i) {
@@ -99,7 +98,7 @@ Figure draw(const JobView& view, const std::vector<MemoryCounter>& counters) {
     }
     draw_column_numbers(svg, plot, height, view.ranks);
     svg.text("axis", {plot.middle(), height + 18}, Anchor::middle, "rank");
-    return {svg.finish(), "", true};
+    return Figure(svg);
 }
 
 std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view) {
@@ -127,14 +126,13 @@ std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view
 }  // namespace
 
 Section memory_section(const JobView& view, const tool::Job& job) {
-    const std::string heading = "Memory";
+    Section section{"memory", "Memory", "A rank above the others runs out of memory first."};
     const std::vector<MemoryCounter> counters = find_memory(job, view);
     if (counters.empty())
-        return Section::without("memory", heading,
-                                "No memory was counted: the rows have no counters such as memory.allocated_bytes.");
-    if (view.ranks.size() == 1)
-        return Section::without("memory", heading, "One rank has no others to differ from; see “What was read”.");
-    return {"memory", heading, "A rank above the others runs out of memory first.", {}, {draw(view, counters)}, {}};
+        return section.without("No memory was counted: the rows have no counters such as memory.allocated_bytes.");
+    if (view.ranks.size() == 1) return section.without("One rank has no others to differ from; see “What was read”.");
+    section.figures.push_back(draw(view, counters));
+    return section;
 }
 
 }  // namespace cep::report

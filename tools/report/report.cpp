@@ -168,8 +168,8 @@ std::string html_of(const Section& section) {
     if (!section.empty.empty()) return html + "<p class=\"empty\">" + html_text(section.empty) + "</p>\n</section>\n";
     html += "<p class=\"look\">" + html_text(section.look) + "</p>\n";
     for (const Figure& figure : section.figures) {
-        html += figure.may_scroll ? "<figure><div class=\"scroll\" tabindex=\"0\">" + figure.picture + "</div>"
-                                  : "<figure>" + figure.picture;
+        html += figure.is_svg ? "<figure><div class=\"scroll\" tabindex=\"0\">" + figure.picture + "</div>"
+                              : "<figure>" + figure.picture;
         if (!figure.caption.empty()) html += "<figcaption>" + html_text(figure.caption) + "</figcaption>";
         html += "</figure>\n";
     }

@@ -10,6 +10,7 @@
 #include "comm/comm_report.hpp"
 #include "compare/comparison.hpp"
 #include "report/heat.hpp"
+#include "report/svg.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
 
@@ -18,22 +19,27 @@ namespace cep::report {
 struct ReportInputs;
 
 struct Figure {
-    std::string picture;      // SVG or HTML
-    std::string caption;      // plain text
-    bool may_scroll = false;  // an SVG, which is not smaller than its text can be read
+    std::string picture;  // HTML
+    std::string caption;  // plain text
+    bool is_svg = false;  // which scrolls rather than being smaller than its text can be read
+
+    explicit Figure(std::string html, std::string below = {}) : picture(std::move(html)), caption(std::move(below)) {}
+    explicit Figure(const Svg& svg, std::string below = {})
+        : picture(svg.finish()), caption(std::move(below)), is_svg(true) {}
 };
 
 /// What to look for, pictures, and the same as text.
 struct Section {
     std::string id;
     std::string heading;
-    std::string look;   // one sentence: what to look for
-    std::string empty;  // why there is nothing to show; else ""
-    std::vector<Figure> figures;
-    std::string details;  // HTML: the same as tables
+    std::string look{};   // one sentence: what to look for
+    std::string empty{};  // why there is nothing to show; else ""
+    std::vector<Figure> figures{};
+    std::string details{};  // HTML: the same as tables
 
-    [[nodiscard]] static Section without(std::string id, std::string heading, std::string why) {
-        return {std::move(id), std::move(heading), {}, std::move(why), {}, {}};
+    [[nodiscard]] Section without(std::string why) {
+        empty = std::move(why);
+        return std::move(*this);
     }
 };
 

@@ -61,11 +61,11 @@ std::string segment_html(const BarSegment& segment, double most) {
 
 }  // namespace
 
-Svg::Svg(std::string_view id, double width, double height, std::string_view title, std::string_view description) {
+Svg::Svg(std::string_view id, double height, std::string_view title, std::string_view description) {
     svg_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{}-t {}-d\">\n"
         "<title id=\"{}-t\">{}</title>\n<desc id=\"{}-d\">{}</desc>\n",
-        number(width), number(height), id, id, id, html_text(title), id, html_text(description));
+        number(picture_width), number(height), id, id, id, html_text(title), id, html_text(description));
 }
 
 void Svg::close(std::string_view element, std::string_view tip) {
@@ -76,12 +76,6 @@ void Svg::rect(std::string_view style, double x, double y, double width, double 
     svg_ += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", style, number(x), number(y),
                         number(std::max(width, 0.1)), number(std::max(height, 0.1)));
     close("rect", tip);
-}
-
-void Svg::line(std::string_view style, Point from, Point to, std::string_view tip) {
-    if (!is_known(from) || !is_known(to)) return;
-    svg_ += fmt::format("<path class=\"{}\" d=\"M{}L{}\"", style, coordinates(from), coordinates(to));
-    close("path", tip);
 }
 
 void Svg::path(std::string_view style, const std::vector<Point>& points, std::string_view tip) {
@@ -121,11 +115,9 @@ void Svg::circle(std::string_view style, Point centre, double radius, std::strin
 }
 
 void Svg::text(std::string_view style, Point at, Anchor anchor, std::string_view text) {
-    const std::string_view how = anchor == Anchor::start    ? ""
-                                 : anchor == Anchor::middle ? " text-anchor=\"middle\""
-                                                            : " text-anchor=\"end\"";
+    constexpr std::array<std::string_view, 3> attributes = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
     svg_ += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\"{}>{}</text>\n", style, number(at.first),
-                        number(at.second), how, html_text(text));
+                        number(at.second), attributes[static_cast<std::size_t>(anchor)], html_text(text));
 }
 
 void Svg::group(std::string_view id, const std::array<double, 4>& left_top_right_bottom, double width_ms) {

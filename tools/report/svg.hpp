@@ -25,11 +25,11 @@ enum class Anchor { start, middle, end };
 class Svg {
   public:
     /// `title` and `description` stand for the picture where it cannot be seen. `id` is unique in the page.
-    Svg(std::string_view id, double width, double height, std::string_view title, std::string_view description);
+    Svg(std::string_view id, double height, std::string_view title, std::string_view description);
 
     /// `tip`: shown when pointed at; "" for none.
     void rect(std::string_view style, double x, double y, double width, double height, std::string_view tip = {});
-    void line(std::string_view style, Point from, Point to, std::string_view tip = {});
+    void line(std::string_view style, Point from, Point to, std::string_view tip = {}) { path(style, {from, to}, tip); }
     /// Lines from point to point; gaps where a coordinate is NaN.
     void path(std::string_view style, const std::vector<Point>& points, std::string_view tip = {});
     /// An area between two rows of points with the same x, left out where either is NaN.

@@ -16,7 +16,6 @@
 #include "model/clock_shifts.hpp"
 #include "report/report.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::report {
@@ -58,8 +57,7 @@ struct Timeline {
     std::vector<TimelineRank> ranks;
     std::size_t left_out = 0;     // spans, the shortest of steps that have very many
     bool each_from_zero = false;  // clocks of hosts differ by more than a step: each rank begins at 0
-    double clocks_apart_ms = 0;   // by which clocks of hosts were set right; 0: they were not
-    double clock_error_ms = 0;    // that may be left
+    tool::ClockShifts clocks;     // by which they were set right
 };
 
 constexpr std::size_t most_ranks = 6;
@@ -87,7 +85,9 @@ class TimelineFinder {
         choose_steps(choice.steps);
         choose_ranks(choice.ranks);
         if (found_.steps.empty() || found_.ranks.empty()) return none("None of the chosen ranks and steps has rows.");
-        find_clocks();
+        std::vector<std::int64_t> steps;
+        for (const TimelineStep& step : found_.steps) steps.push_back(step.step);
+        found_.clocks = tool::ClockShifts(job_, steps);
         for (std::size_t i = 0; i < found_.ranks.size(); ++i) take_rank(i);
         if (!find_origins())
             return none(choice.ranks.empty() && choice.steps.empty()
@@ -196,14 +196,6 @@ class TimelineFinder {
         found_.ranks.push_back({rank, view_.ranks.size() == 1 ? "" : std::move(why)});
     }
 
-    void find_clocks() {
-        std::vector<std::int64_t> steps;
-        for (const TimelineStep& step : found_.steps) steps.push_back(step.step);
-        clocks_ = tool::ClockShifts(job_, steps);
-        found_.clocks_apart_ms = clocks_.most_ms();
-        found_.clock_error_ms = clocks_.error_ms();
-    }
-
     void take_rank(std::size_t shown_rank) {
         const auto all_series = job_.ranks.find(view_.ranks[found_.ranks[shown_rank].rank]);
         if (all_series == job_.ranks.end()) return;
@@ -221,7 +213,7 @@ class TimelineFinder {
                     const tool::PhaseSeries& phase, std::vector<TimelineSpan>& into) const {
         const std::size_t index = view_.phase_of(phase.name);
         if (index == view_.phases.size()) return;
-        const std::int64_t ahead_ns = clocks_.ahead_ns(view_.ranks[found_.ranks[shown_rank].rank], step);
+        const std::int64_t ahead_ns = found_.clocks.ahead_ns(view_.ranks[found_.ranks[shown_rank].rank], step);
         for (const tool::Sample& sample : phase.samples)
             if (sample.has_start() && series.steps[sample.step_index] == step)
                 into.push_back({shown_rank, lane_of(phase.clock, sample), index, sample.start_ns - ahead_ns, 0,
@@ -280,7 +272,6 @@ class TimelineFinder {
     const tool::JobTable* table_;
     const JobView& view_;
     StepMatrix own_ms_;
-    tool::ClockShifts clocks_;
     std::set<std::size_t> shown_;  // ranks
     Timeline found_;
 };
@@ -386,7 +377,7 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
     const SpanRows rows(view, step);
     const std::string title = fmt::format("Step {}", tool::format_integer(step.step));
     Svg svg(
-        fmt::format("timeline-{}", index), picture_width, rows.bottom() + 40, title + " on a few ranks",
+        fmt::format("timeline-{}", index), rows.bottom() + 40, title + " on a few ranks",
         "One row for each stream of each rank, time from left to right. Thin lines join the parts of one collective.");
     const Plot plot{.left = names_end, .right = picture_width - 16, .top = first_row - 4, .bottom = rows.bottom() + 4};
     const Axis x(0, step.length_ms, plot.left, plot.right);
@@ -412,35 +403,35 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
     if (!timeline.each_from_zero) draw_joins(svg, view, step, rows, x);
     svg.end_group();
     rows.draw_names(svg, view, timeline);
-    return {svg.finish(), "", true};
+    return Figure(svg);
 }
 
 }  // namespace
 
 Section timeline_section(const ReportInputs& inputs, const JobView& view) {
+    Section section{"timeline", "Inside a step", "All spans of a step."};
     const Timeline timeline = TimelineFinder(*inputs.job, inputs.table, view).find(inputs.timeline);
-    const std::string heading = "Inside a step";
-    if (!timeline.empty.empty()) return Section::without("timeline", heading, timeline.empty);
-    Section section{"timeline", heading, "All spans of a step.", {}, {}, {}};
-    const auto has_joins = [](const TimelineStep& step) {
-        return std::any_of(step.spans.begin(), step.spans.end(),
-                           [](const TimelineSpan& span) { return span.join > 0; });
-    };
-    if (!timeline.each_from_zero && std::any_of(timeline.steps.begin(), timeline.steps.end(), has_joins))
+    if (!timeline.empty.empty()) return section.without(timeline.empty);
+    bool any_joins = false;
+    for (std::size_t i = 0; i < timeline.steps.size(); ++i) {
+        const TimelineStep& step = timeline.steps[i];
+        if (step.length_ms > 0) section.figures.push_back(draw(view, timeline, i));
+        any_joins |=
+            std::any_of(step.spans.begin(), step.spans.end(), [](const TimelineSpan& span) { return span.join > 0; });
+    }
+    if (section.figures.empty()) return section.without("None of the chosen steps has rows.");
+    if (any_joins && !timeline.each_from_zero)
         section.look =
             "What is joined is one collective: its parts end together, and the rank whose part is shortest came last.";
-    for (std::size_t step = 0; step < timeline.steps.size(); ++step)
-        if (timeline.steps[step].length_ms > 0) section.figures.push_back(draw(view, timeline, step));
-    if (section.figures.empty()) return Section::without("timeline", heading, "None of the chosen steps has rows.");
     std::string& caption = section.figures.back().caption;
     if (timeline.each_from_zero)
         caption =
             "The clocks of the hosts differ by more than a step, so that each rank begins at 0 and nothing is joined. ";
-    else if (timeline.clocks_apart_ms > 0)
+    else if (timeline.clocks.most_ms() > 0)
         caption = fmt::format(
             "The clocks of the hosts are up to {} apart. They are set right by the ends of the collectives that hosts "
             "share, to within {} in 9 of 10. ",
-            format_duration_ms(timeline.clocks_apart_ms), format_duration_ms(timeline.clock_error_ms));
+            format_duration_ms(timeline.clocks.most_ms()), format_duration_ms(timeline.clocks.error_ms()));
     if (timeline.left_out > 0)
         caption += fmt::format("{} are left out, the shortest.", tool::format_plural(timeline.left_out, "span"));
     return section;

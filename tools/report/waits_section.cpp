@@ -7,7 +7,6 @@
 
 #include "base/units.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 
 namespace cep::report {
 namespace {
@@ -60,7 +59,7 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
     const Axis x = axis_of(own.by_rank, plot.left, plot.right, false);
     const Axis y = axis_of(wait.by_rank, plot.bottom, plot.top, true);
     Svg svg(
-        "waits-map", picture_width, plot.bottom + 50, "Own work against waiting, one dot for each rank",
+        "waits-map", plot.bottom + 50, "Own work against waiting, one dot for each rank",
         "Own work of a usual step from left to right, waiting for other ranks from bottom to top. A rank at the lower "
         "right works longest and waits least.");
     draw_values_below(svg, plot, x, 7, plot.bottom + 17, tick_ms);
@@ -84,36 +83,29 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
     drawn.clear();
     for (const std::size_t rank : blamed) draw_dot(rank, "dot bad", 5);
     name_dots(svg, view, blamed, point_of);
-    return {svg.finish(), "", true};
+    return Figure(svg);
 }
 
 }  // namespace
 
 Section waits_section(const JobView& view, const HeatMap& heat) {
-    const std::string heading = "Who works, who waits";
+    Section section{"waits", "Who works, who waits"};
+    if (view.ranks.size() == 1) return section.without("One rank has no others to wait for.");
     if (view.ranks.size() < 3)
-        return Section::without("waits", heading,
-                                view.ranks.size() == 1
-                                    ? "One rank has no others to wait for."
-                                    : "Fewer than three ranks are seen at a glance in the table of ranks.");
+        return section.without("Fewer than three ranks are seen at a glance in the table of ranks.");
     const Layer* own = heat.find(0, Measure::own);
     const Layer* wait = heat.find(0, Measure::wait);
-    if (own == nullptr || wait == nullptr)
-        return Section::without("waits", heading,
-                                own == nullptr
-                                    ? "What ranks do by themselves and what they wait for is not known apart."
-                                    : "No collective is timed, so that waiting for other ranks is not known.");
+    if (own == nullptr)
+        return section.without("What ranks do by themselves and what they wait for is not known apart.");
+    if (wait == nullptr)
+        return section.without("No collective is timed, so that waiting for other ranks is not known.");
     if (std::all_of(wait->by_rank.begin(), wait->by_rank.end(), [](float ms) { return std::isnan(ms); }))
-        return Section::without("waits", heading,
-                                "No collective could be matched between ranks, so that waiting is not known.");
-    return {
-        "waits",
-        heading,
+        return section.without("No collective could be matched between ranks, so that waiting is not known.");
+    section.look =
         "A rank at the lower right works longer than the others and waits for nobody: the others wait for it. A cloud "
-        "without such a dot is a job whose ranks are alike.",
-        {},
-        {draw_waits(view, *own, *wait)},
-        {}};
+        "without such a dot is a job whose ranks are alike.";
+    section.figures.push_back(draw_waits(view, *own, *wait));
+    return section;
 }
 
 }  // namespace cep::report

@@ -7,7 +7,6 @@
 
 #include "base/units.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "verdict/causes.hpp"
 
 namespace cep::report {
@@ -74,10 +73,11 @@ double most_of(const Replay& replay) {
 }
 
 Figure draw_waterfall(const Replay& replay) {
-    return {bars_html(waterfall_of(replay), most_of(replay),
-                      "A waterfall: the step as observed, as replayed, what each source of unevenness costs, and the "
-                      "step that is left when all are gone."),
-            "Mean of the replayed steps. The sources are evened out one after the other, so that their costs add up."};
+    return Figure(
+        bars_html(waterfall_of(replay), most_of(replay),
+                  "A waterfall: the step as observed, as replayed, what each source of unevenness costs, and the "
+                  "step that is left when all are gone."),
+        "Mean of the replayed steps. The sources are evened out one after the other, so that their costs add up.");
 }
 
 Figure draw_causes(const Findings& causes, const Replay& replay) {
@@ -93,11 +93,11 @@ Figure draw_causes(const Findings& causes, const Replay& replay) {
                         {{"loss", 0, share * replay.observed_ms, fmt::format("{}: {}", name, value)}},
                         value});
     }
-    return {"<h3>A step would be shorter by this much without …</h3>\n" +
-                bars_html(bars, most_of(replay),
-                          "One bar for each rank, host, stage or other cause: by how much the "
-                          "mean step would be shorter without it."),
-            "Each by itself: these do not add up, as one cause may hide another."};
+    return Figure("<h3>A step would be shorter by this much without …</h3>\n" +
+                      bars_html(bars, most_of(replay),
+                                "One bar for each rank, host, stage or other cause: by how much the mean step would be "
+                                "shorter without it."),
+                  "Each by itself: these do not add up, as one cause may hide another.");
 }
 
 /// "" where there is something to show.
@@ -119,17 +119,13 @@ std::string why_no_replay(const Replay& replay) {
 
 Section what_if_section(const tool::Verdict& verdict) {
     const Replay& replay = verdict.replay;
-    const std::string heading = "What if all ranks were even?";
-    if (const std::string why = why_no_replay(replay); !why.empty()) return Section::without("whatif", heading, why);
-    Section section{
-        "whatif",
-        heading,
-        fmt::format("{} were replayed with their dependencies. The red parts are what unevenness costs; the last "
-                    "bar is what is left.",
-                    tool::format_plural(replay.steps, "step")),
-        {},
-        {draw_waterfall(replay)},
-        {}};
+    Section section{"whatif", "What if all ranks were even?"};
+    if (const std::string why = why_no_replay(replay); !why.empty()) return section.without(why);
+    section.look = fmt::format(
+        "{} were replayed with their dependencies. The red parts are what unevenness costs; the last bar is what is "
+        "left.",
+        tool::format_plural(replay.steps, "step"));
+    section.figures.push_back(draw_waterfall(replay));
     if (const Findings causes = verdict.causes(); !causes.empty())
         section.figures.push_back(draw_causes(causes, replay));
     return section;
