@@ -84,27 +84,24 @@ void draw_values(Svg& svg, const Plot& plot, const Band& band, const Bins& steps
 }
 
 Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, const tool::Verdict& verdict) {
-    constexpr double height = 96;
-    constexpr double gap = 34;
+    constexpr double left = 76;
     const std::size_t count = std::min<std::size_t>(8, heat.bands.size());
-    const double whole = 30 + static_cast<double>(count) * (height + gap) + 24;
-    Plot plot{.left = 76, .right = picture_width - 20};
+    const Plot last = stacked_plot(left, count - 1);
     Svg svg(
-        "bands-map", whole, "Time of each phase over the steps",
+        "bands-map", last, "Time of each phase over the steps",
         "For each phase the median rank as a line, the range from the tenth to the ninetieth percentile of the ranks "
         "as a band, and the slowest rank as a thin line. Dashed vertical lines are lasting changes, ticks at the top "
         "are marks.");
     for (std::size_t i = 0; i < count; ++i) {
-        plot.top = 30 + static_cast<double>(i) * (height + gap);
-        plot.bottom = plot.top + height;
+        const Plot plot = stacked_plot(left, i);
         svg.group(fmt::format("band-{}", i));
         draw_band(svg, plot, heat.bands[i], view.phases[heat.bands[i].phase]);
         draw_values(svg, plot, heat.bands[i], heat.band_steps, view);
         draw_events(svg, plot, heat.band_steps, job, verdict);
         svg.end_group();
     }
-    draw_column_numbers(svg, plot, whole - 30, heat.band_steps.first);
-    svg.text("axis", {plot.middle(), whole - 10}, Anchor::middle, "step");
+    draw_column_numbers(svg, last, heat.band_steps.first);
+    draw_axis_name(svg, last, "step");
     std::string caption;
     if (view.ranks.size() > 1)
         caption = "Line: median rank. Band: 10th to 90th percentile of the ranks. Thin line: the slowest rank.";

@@ -79,14 +79,14 @@ Figure draw(const std::vector<const CommModel*>& models) {
     const Plot plot{.left = 90, .right = picture_width - 250, .top = 30, .bottom = 330};
     const Axis x(bytes.low / 1.5, bytes.high * 1.5, plot.left, plot.right, true);
     const Axis y(ms.low / 1.6, ms.high * 1.6, plot.bottom, plot.top, true);
-    Svg svg("comm-fit", plot.bottom + 50, "Time of a transfer against its size",
+    Svg svg("comm-fit", plot, "Time of a transfer against its size",
             "Sizes from left to right and times from bottom to top, both on logarithmic scales; a dot for each size, a "
             "line for each fit of latency and bandwidth.");
-    draw_values_below(svg, plot, x, 6, plot.bottom + 17, tick_bytes);
+    draw_values_below(svg, plot, x, 6, tick_bytes);
     draw_values_at_left(svg, plot, y, 5, tick_ms);
     svg.rect("frame", plot.left, plot.top, plot.width(), plot.bottom - plot.top);
     svg.text("axis", {plot.left, 18}, Anchor::start, "transfer, without waiting");
-    svg.text("axis", {plot.middle(), plot.bottom + 40}, Anchor::middle, "bytes");
+    draw_axis_name(svg, plot, "bytes");
     std::set<std::string> taken;
     for (std::size_t i = 0; i < models.size(); ++i) {
         const std::string color = free_color_of(*models[i], taken);

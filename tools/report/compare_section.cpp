@@ -57,7 +57,7 @@ Figure draw(const std::vector<const Change*>& changes) {
                     .top = 14,
                     .bottom = 30 + row_height * static_cast<double>(changes.size())};
     const Axis x(-most, most, plot.left, plot.right);
-    Svg svg("compare-map", plot.bottom + 40, "Change of each phase from A to B",
+    Svg svg("compare-map", plot, "Change of each phase from A to B",
             "One row for the whole step and for each phase: a dot for its change in percent and a line for the 95 % "
             "confidence interval. Left of the middle is faster, right is slower.");
     for (const double tick : x.ticks(6)) {

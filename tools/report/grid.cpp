@@ -80,7 +80,7 @@ double nearest_quantile(std::vector<double>& values, double q) {
     return *at;
 }
 
-double Scale::share_of(double value) const {
+double Range::log_share_of(double value) const {
     if (!(value > low)) return 0;
     if (!(high > low) || !(value < high)) return 1;
     return std::log(value / low) / std::log(high / low);

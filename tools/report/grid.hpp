@@ -66,15 +66,8 @@ struct Range {
         low = std::min(low, value);
         high = std::max(high, value);
     }
-};
-
-/// Where the colours begin and end, on a logarithmic scale.
-struct Scale {
-    double low = 0;
-    double high = 1;
-
-    /// From 0 to 1; 0 also for what is below.
-    [[nodiscard]] double share_of(double value) const;
+    /// Where a value is on a logarithmic scale, from 0 to 1; 0 also for what is below.
+    [[nodiscard]] double log_share_of(double value) const;
 };
 
 }  // namespace cep::report

@@ -25,80 +25,6 @@ std::vector<std::size_t> columns_of(const std::vector<std::int64_t>& some, const
     return columns;
 }
 
-/// Matrices with the columns of a view, from a job's samples or its table.
-class Matrices {
-  public:
-    Matrices(const tool::Job& job, const tool::JobTable* table, const JobView& view)
-        : job_(job), table_(table), view_(view) {
-        if (table != nullptr) table_columns_ = columns_of(table->steps, view.steps);
-    }
-
-    [[nodiscard]] StepMatrix durations(std::size_t phase) {
-        if (is_derived_step(phase)) return of_table(table_->step_ms);
-        StepMatrix ms(view_.ranks.size(), view_.steps.size());
-        std::size_t index = 0;
-        for (const auto& [rank, all_series] : job_.ranks) {
-            if (all_series.empty()) continue;
-            for (const tool::RunSeries& series : all_series)
-                add_series(series, view_.phases[phase].name, ms.of_rank(index));
-            ++index;
-        }
-        return ms;
-    }
-
-    /// A matrix of the table with the view's columns.
-    [[nodiscard]] StepMatrix of_table(const StepMatrix& of_steps) const {
-        StepMatrix ms(view_.ranks.size(), view_.steps.size());
-        for (std::size_t rank = 0; rank < of_steps.ranks(); ++rank)
-            for (std::size_t step = 0; step < of_steps.steps(); ++step)
-                if (table_columns_[step] < view_.steps.size()) {
-                    float& most = ms.of_rank(rank)[table_columns_[step]];
-                    most = std::fmax(most, of_steps.of_rank(rank)[step]);
-                }
-        return ms;
-    }
-
-    /// nullptr where own work is not known.
-    [[nodiscard]] const StepMatrix* own(std::size_t phase) const {
-        if (table_ == nullptr) return nullptr;
-        for (const tool::LocalPhase& local : table_->local)
-            if (local.name == view_.phases[phase].name) return &local.own_ms;
-        return nullptr;
-    }
-
-  private:
-    /// The whole step, where no rows say how long it took.
-    [[nodiscard]] bool is_derived_step(std::size_t phase) const {
-        return phase == 0 && view_.has_step && table_ != nullptr && !table_->has_step_spans;
-    }
-
-    void add_series(const tool::RunSeries& series, std::string_view name, std::span<float> longest_ms) {
-        for (const tool::PhaseSeries& phase : series.phases) {
-            if (phase.name != name || phase.samples.empty()) continue;
-            const std::vector<std::int64_t>& steps = series.steps.all();
-            if (columns_steps_ != &steps && (columns_steps_ == nullptr || *columns_steps_ != steps))
-                columns_ = columns_of(steps, view_.steps);
-            columns_steps_ = &steps;
-            sums_.assign(series.steps.size(), NAN);
-            for (const tool::Sample& sample : phase.samples) {
-                double& sum = sums_[sample.step_index];
-                sum = std::isnan(sum) ? sample.duration_ms : sum + sample.duration_ms;
-            }
-            for (std::size_t step = 0; step < sums_.size(); ++step)
-                if (columns_[step] < longest_ms.size())
-                    longest_ms[columns_[step]] = std::fmax(longest_ms[columns_[step]], static_cast<float>(sums_[step]));
-        }
-    }
-
-    const tool::Job& job_;
-    const tool::JobTable* table_;
-    const JobView& view_;
-    std::vector<std::size_t> table_columns_;
-    const std::vector<std::int64_t>* columns_steps_ = nullptr;  // that columns_ is of
-    std::vector<std::size_t> columns_;
-    std::vector<double> sums_;
-};
-
 /// The nearest ranks of each column, and the medians of these where columns share a bin.
 Band find_band(std::size_t phase, const StepMatrix& ms) {
     constexpr std::array<double, 3> shares = {0.1, 0.5, 0.9};
@@ -163,7 +89,7 @@ bool are_same(const StepMatrix& a, const StepMatrix& b) {
 }
 
 /// What is larger than noise has a colour. `whole`: what the values are a part of.
-Scale scale_of(Measure measure, const StepMatrix& values, double whole, double most) {
+Range scale_of(Measure measure, const StepMatrix& values, double whole, double most) {
     constexpr double noise = 6;  // times the median deviation: four standard deviations
     constexpr double least_share = 0.01;
     constexpr double most_share = 0.1;  // of two or three ranks, differences look like noise
@@ -179,13 +105,14 @@ Scale scale_of(Measure measure, const StepMatrix& values, double whole, double m
         low = median / factor;
         high = median * factor;
     }
-    return low > 0 ? Scale{low, std::max(high, most)} : Scale{0, 1};
+    return low > 0 ? Range{low, std::max(high, most)} : Range{0, 1};
 }
 
 class Builder {
   public:
-    Builder(const tool::Job& job, const tool::JobTable* table, JobView& view)
-        : table_(table), view_(view), matrices_(job, table, view) {}
+    Builder(const tool::Job& job, const tool::JobTable* table, JobView& view) : job_(job), table_(table), view_(view) {
+        if (table != nullptr) table_columns_ = columns_of(table->steps, view.steps);
+    }
 
     HeatMap build() {
         heat_.band_steps = merge_bins(view_.steps, HeatMap::band_columns);
@@ -202,8 +129,8 @@ class Builder {
     void rank() {
         const bool knows_own = view_.has_step && table_ != nullptr && !table_->local.empty();
         if (!knows_own) first_phase_ = phase_to_rank_by();
-        const StepMatrix whole = matrices_.durations(first_phase_);
-        if (knows_own) own_ms_ = where_known(whole, matrices_.of_table(own_work_of(*table_)));
+        const StepMatrix whole = durations(first_phase_);
+        if (knows_own) own_ms_ = where_known(whole, of_table(own_work_of(*table_)));
         const StepMatrix& ms = knows_own ? own_ms_ : whole;
         const StepMatrix excess = excess_over_role(ms, view_);
         const std::vector<float> means = row_means(excess);
@@ -246,20 +173,70 @@ class Builder {
             heat_.rows[slow + bin_of(i, others.size(), room)].push_back(others[i]);
     }
 
+    /// From the samples, with the columns of the view.
+    [[nodiscard]] StepMatrix durations(std::size_t phase) {
+        if (is_derived_step(phase)) return of_table(table_->step_ms);
+        StepMatrix ms(view_.ranks.size(), view_.steps.size());
+        for (std::size_t rank = 0; rank < view_.ranks.size(); ++rank)
+            for (const tool::RunSeries& series : job_.ranks.at(view_.ranks[rank]))
+                add_series(series, view_.phases[phase].name, ms.of_rank(rank));
+        return ms;
+    }
+
+    /// The whole step, where no rows say how long it took.
+    [[nodiscard]] bool is_derived_step(std::size_t phase) const {
+        return phase == 0 && view_.has_step && table_ != nullptr && !table_->has_step_spans;
+    }
+
+    void add_series(const tool::RunSeries& series, std::string_view name, std::span<float> longest_ms) {
+        for (const tool::PhaseSeries& phase : series.phases) {
+            if (phase.name != name || phase.samples.empty()) continue;
+            if (steps_ == nullptr || *steps_ != series.steps) columns_ = columns_of(series.steps.all(), view_.steps);
+            steps_ = &series.steps;
+            sums_.assign(series.steps.size(), NAN);
+            for (const tool::Sample& sample : phase.samples) {
+                double& sum = sums_[sample.step_index];
+                sum = std::isnan(sum) ? sample.duration_ms : sum + sample.duration_ms;
+            }
+            for (std::size_t step = 0; step < sums_.size(); ++step)
+                if (columns_[step] < longest_ms.size())
+                    longest_ms[columns_[step]] = std::fmax(longest_ms[columns_[step]], static_cast<float>(sums_[step]));
+        }
+    }
+
+    /// A matrix of the table, with the columns of the view.
+    [[nodiscard]] StepMatrix of_table(const StepMatrix& of_steps) const {
+        StepMatrix ms(view_.ranks.size(), view_.steps.size());
+        for (std::size_t rank = 0; rank < of_steps.ranks(); ++rank)
+            for (std::size_t step = 0; step < of_steps.steps(); ++step)
+                if (table_columns_[step] < view_.steps.size()) {
+                    float& most = ms.of_rank(rank)[table_columns_[step]];
+                    most = std::fmax(most, of_steps.of_rank(rank)[step]);
+                }
+        return ms;
+    }
+
+    /// Empty where it is not known.
+    [[nodiscard]] StepMatrix own_work(std::size_t phase) const {
+        if (phase == 0 && view_.has_step) return own_ms_;
+        if (table_ != nullptr)
+            for (const tool::LocalPhase& local : table_->local)
+                if (local.name == view_.phases[phase].name) return of_table(local.own_ms);
+        return {};
+    }
+
     void add_phase(std::size_t phase) {
-        const StepMatrix ms = matrices_.durations(phase);
+        const StepMatrix ms = durations(phase);
         const double typical_ms = typical_size(ms);
         if (std::isnan(typical_ms)) return;
         heat_.bands.push_back(find_band(phase, ms));
-        const bool is_step = phase == 0 && view_.has_step;
-        const StepMatrix* of_table = matrices_.own(phase);
-        StepMatrix own_ms = is_step ? own_ms_ : of_table != nullptr ? matrices_.of_table(*of_table) : StepMatrix();
+        const StepMatrix own_ms = own_work(phase);
         const bool knows_own = own_ms.ranks() > 0;
         if (has_excess(phase))
             add(phase, Measure::excess, excess_over_role(knows_own ? own_ms : ms, view_), typical_ms);
         if (knows_own && !are_same(own_ms, ms)) add(phase, Measure::own, own_ms, typical_ms);
-        if (is_step && table_ != nullptr && table_->has_comm)
-            add(phase, Measure::wait, where_known(ms, matrices_.of_table(table_->wait_ms)), typical_ms);
+        if (phase == 0 && view_.has_step && table_ != nullptr && table_->has_comm)
+            add(phase, Measure::wait, where_known(ms, of_table(table_->wait_ms)), typical_ms);
         add(phase, Measure::duration, ms, typical_ms);
     }
 
@@ -269,7 +246,7 @@ class Builder {
         for (std::size_t row = 0; row < shown.ranks(); ++row)
             for (const float value : shown.of_rank(row)) known.add(value);
         if (known.high < known.low) return;
-        const Scale scale = scale_of(measure, values, whole, known.high);
+        const Range scale = scale_of(measure, values, whole, known.high);
         heat_.layers.push_back(
             {phase, measure, scale, encode(shown, measure == Measure::excess ? scale.low / 10 : 0), row_means(values)});
         if (is_first(phase, measure)) heat_.first = std::move(shown);
@@ -281,9 +258,13 @@ class Builder {
         return phase == first_phase_ && measure == (has_excess(phase) ? Measure::excess : Measure::duration);
     }
 
+    const tool::Job& job_;
     const tool::JobTable* table_;
     JobView& view_;
-    Matrices matrices_;
+    std::vector<std::size_t> table_columns_;    // of the table's steps
+    const tool::StepNumbers* steps_ = nullptr;  // that columns_ is of
+    std::vector<std::size_t> columns_;
+    std::vector<double> sums_;  // by step of a series
     std::size_t first_phase_ = 0;
     StepMatrix own_ms_;  // of the whole step
     HeatMap heat_;

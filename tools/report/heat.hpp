@@ -27,7 +27,7 @@ inline constexpr std::array<std::string_view, 4> measure_names = {"own work beyo
 struct Layer {
     std::size_t phase = 0;
     Measure measure = Measure::duration;
-    Scale scale;
+    Range scale;  // of the colours, logarithmic
     Cells cells;
     std::vector<float> by_rank;  // the mean over steps
 };

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double smallest_of_high = 1e-3;  // of the largest value: less is as good as zero
 
-Scale range_of(const StepMatrix& values, double least) {
+Range range_of(const StepMatrix& values, double least) {
     Range known;
     for (std::size_t row = 0; row < values.ranks(); ++row)
         for (const float value : values.of_rank(row)) known.add(value);
@@ -109,23 +109,24 @@ std::string make_png(std::size_t width, std::size_t height, std::string_view pix
 }  // namespace
 
 Cells encode(const StepMatrix& values, double least) {
-    Cells cells{values.ranks(), values.steps(), range_of(values, least), {}};
+    Cells cells{range_of(values, least), {}};
     std::string bytes;
-    bytes.reserve(cells.rows * cells.columns);
-    for (std::size_t row = 0; row < cells.rows; ++row)
+    bytes.reserve(values.ranks() * values.steps());
+    for (std::size_t row = 0; row < values.ranks(); ++row)
         for (const float value : values.of_rank(row))
-            bytes += std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(254 * cells.range.share_of(value)));
+            bytes +=
+                std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(254 * cells.range.log_share_of(value)));
     cells.data = base64(deflate(bytes));
     return cells;
 }
 
-std::string heat_png(const StepMatrix& values, const Scale& scale) {
+std::string heat_png(const StepMatrix& values, const Range& scale) {
     std::string pixels;
     for (std::size_t row = 0; row < values.ranks(); ++row) {
         pixels += '\0';
         for (const float value : values.of_rank(row))
             pixels +=
-                std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(scale.share_of(value) * (shades - 1)));
+                std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(scale.log_share_of(value) * (shades - 1)));
     }
     return make_png(values.steps(), values.ranks(), pixels);
 }

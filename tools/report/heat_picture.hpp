@@ -14,9 +14,7 @@ namespace cep::report {
 
 /// Values as bytes: 0 where there is none, 1 for `low` and less, 255 for `high`, logarithmic between.
 struct Cells {
-    std::size_t rows = 0;
-    std::size_t columns = 0;
-    Scale range;
+    Range range;
     std::string data;  // base64 of zlib's format
 };
 /// Values below `least` are as good as it.
@@ -25,7 +23,7 @@ struct Cells {
 /// The colours from the neutral ground, which most cells have, to what stands out, as pixels of a canvas (ABGR).
 [[nodiscard]] std::vector<std::int64_t> heat_pixels();
 /// base64 of a PNG with a pixel for each cell, transparent where there is no value.
-[[nodiscard]] std::string heat_png(const StepMatrix& values, const Scale& scale);
+[[nodiscard]] std::string heat_png(const StepMatrix& values, const Range& scale);
 /// The colours from low to high, a pixel each.
 [[nodiscard]] std::string heat_legend_png();
 

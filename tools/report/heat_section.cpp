@@ -26,7 +26,7 @@ std::string describe_ms(double ms) {
     return tick_ms(std::round(ms * power) / power);
 }
 
-void draw_legend(Svg& svg, const Plot& plot, const Scale& scale) {
+void draw_legend(Svg& svg, const Plot& plot, const Range& scale) {
     constexpr double length = 240;
     const double x = plot.right - length;
     svg.png(x, 8, length, 10, heat_legend_png());
@@ -61,7 +61,7 @@ Figure draw(const JobView& view, const HeatMap& heat) {
     const Plot plot{.left = 84, .right = picture_width - 12, .top = 44, .bottom = 44 + height};
     const std::string what = describe(layer, view);
     Svg svg(
-        "heat-map", plot.bottom + 40, what + " by rank and step",
+        "heat-map", plot, what + " by rank and step",
         fmt::format("{} ranks from top to bottom, slow ones first, {} from left to right. Colours go from {} and "
                     "less, which is neutral, to {}. The table below has the means of the ranks that stand out.",
                     tool::format_count(view.ranks.size()), name_steps(view.steps.first.front(), view.steps.last.back()),
@@ -81,9 +81,9 @@ Figure draw(const JobView& view, const HeatMap& heat) {
     svg.text("axis", {plot.left - 6, plot.top - 8}, Anchor::end, "rank");
     draw_rows(svg, plot, view, heat);
     svg.group("heat-columns");
-    draw_column_numbers(svg, plot, plot.bottom + 16, view.steps.first);
+    draw_column_numbers(svg, plot, view.steps.first);
     svg.end_group();
-    svg.text("axis", {plot.middle(), plot.bottom + 34}, Anchor::middle, "step");
+    draw_axis_name(svg, plot, "step");
     std::string caption;
     if (heat.rows.size() < view.ranks.size() || view.steps.size() < view.recorded_steps)
         caption = fmt::format("{} ranks and {} recorded steps in {} × {} cells: each shows the largest of its values.",
@@ -103,7 +103,7 @@ tool::Table rank_table(const JobView& view, const HeatMap& heat) {
     };
     const tool::Fields<Rank> fields = {
         {"rank", "rank", "number of the rank", [&](Rank rank) { return view.ranks[rank]; }},
-        {"host", "host", "its host", [&](Rank rank) { return view.hosts[view.host[rank]]; }},
+        {"host", "host", "its host", [&](Rank rank) { return view.who[rank].host; }},
         {"role", "role", "ranks of one role do the same work", [&](Rank rank) { return view.roles[view.role[rank]]; }},
         {"own_ms", "own work", "mean over steps of its own work", mean(Measure::own), format_duration_ms},
         {"excess_ms", "beyond its role", "mean over steps of own work less the median of its role in the step",

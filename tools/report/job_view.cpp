@@ -17,45 +17,36 @@ namespace {
 
 using tool::Job;
 
-using Role = std::pair<std::int64_t, std::int64_t>;  // stage and tensor-parallel position; -1: none
-
-/// Says in what the ranks differ: a position that all have is left out.
-std::string role_name(const Role& role, bool has_stages, bool has_positions) {
+/// Says in what the ranks differ: a coordinate that all have is left out.
+std::string role_name(const tool::RankRole& rank, bool has_stages, bool has_positions) {
     std::string name;
-    if (has_stages && role.first >= 0) name = fmt::format("stage {}", role.first);
-    if (has_positions && role.second >= 0) name += fmt::format("{}tp {}", name.empty() ? "" : ", ", role.second);
+    if (has_stages && rank.pp) name = fmt::format("stage {}", *rank.pp);
+    if (has_positions && rank.tp) name += fmt::format("{}tp {}", name.empty() ? "" : ", ", *rank.tp);
     return name.empty() ? "all ranks" : name;
 }
 
-/// Roles in the order of stages and positions.
-void number_roles(const std::vector<Role>& of_ranks, JobView& view) {
-    std::map<Role, std::size_t> indices;
-    for (const Role& role : of_ranks) indices.try_emplace(role, 0);
-    const auto differ = [&](std::int64_t Role::*part) {
-        return std::any_of(of_ranks.begin(), of_ranks.end(),
-                           [&](const Role& role) { return role.*part != of_ranks.front().*part; });
+void find_roles(JobView& view) {
+    const auto differ = [&](auto coordinate) {
+        return std::any_of(view.who.begin(), view.who.end(),
+                           [&](const auto& rank) { return rank.*coordinate != view.who.front().*coordinate; });
     };
-    for (auto& [role, index] : indices) {
-        index = view.roles.size();
-        view.roles.push_back(role_name(role, differ(&Role::first), differ(&Role::second)));
+    const bool has_stages = differ(&tool::RankRole::pp);
+    const bool has_positions = differ(&tool::RankRole::tp);
+    std::map<std::string, std::size_t> known;
+    for (const tool::RankRole& rank : view.who) {
+        const auto [role, is_new] = known.try_emplace(role_name(rank, has_stages, has_positions), view.roles.size());
+        if (is_new) view.roles.push_back(role->first);
+        view.role.push_back(role->second);
     }
-    for (const Role& role : of_ranks) view.role.push_back(indices.at(role));
 }
 
 void find_ranks(const Job& job, JobView& view) {
-    std::vector<Role> roles;
-    std::map<std::string, std::size_t> hosts;  // in the order of ranks
     for (const auto& [rank, all_series] : job.ranks) {
         if (all_series.empty()) continue;
-        const tool::RankRole role = tool::role_of(rank, all_series);
         view.ranks.push_back(rank);
-        const auto [host, is_new] = hosts.try_emplace(role.host, view.hosts.size());
-        if (is_new) view.hosts.push_back(role.host);
-        view.host.push_back(host->second);
-        view.stage.push_back(role.pp.value_or(-1));
-        roles.emplace_back(role.pp.value_or(-1), role.tp.value_or(-1));
+        view.who.push_back(tool::role_of(rank, all_series));
     }
-    number_roles(roles, view);
+    find_roles(view);
 }
 
 /// The longest step phase comes first, where there is one.
@@ -108,13 +99,13 @@ std::size_t JobView::phase_of(std::string_view name) const {
 }
 
 std::string JobView::name_rank(std::size_t index) const {
-    const std::string& name = hosts[host[index]];
-    return fmt::format("rank {}{}", ranks[index], name.empty() ? "" : " (" + name + ")");
+    const std::string& host = who[index].host;
+    return fmt::format("rank {}{}", ranks[index], host.empty() ? "" : " (" + host + ")");
 }
 
 std::string JobView::describe_rank(std::size_t index) const {
     std::string text = fmt::format("rank {}", ranks[index]);
-    if (!hosts[host[index]].empty()) text += " · " + hosts[host[index]];
+    if (!who[index].host.empty()) text += " · " + who[index].host;
     if (roles.size() > 1) text += " · " + roles[role[index]];
     return text;
 }

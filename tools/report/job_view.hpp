@@ -40,10 +40,8 @@ struct Blamed {
 struct JobView {
     std::vector<std::int64_t> ranks;          // ascending; "index of a rank" is into them
     std::vector<std::int64_t> missing_ranks;  // of the job, which have no rows
-    std::vector<std::size_t> host;            // by rank: index into hosts
+    std::vector<tool::RankRole> who;          // by rank
     std::vector<std::size_t> role;            // by rank: index into roles
-    std::vector<std::int64_t> stage;          // by rank: pipeline stage; -1 where it has none
-    std::vector<std::string> hosts;
     std::vector<std::string> roles;
     std::vector<PhaseView> phases;  // the step, if its time is known, then by time
     bool has_step = false;

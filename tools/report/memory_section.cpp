@@ -14,7 +14,6 @@ namespace {
 
 using tool::format_bytes;
 
-constexpr std::size_t drawn_counters = 4;
 constexpr std::string_view memory_prefix = "memory.";
 constexpr std::string_view capacity_counter = "memory.device_bytes";
 
@@ -28,9 +27,6 @@ struct MemoryCounter {
 bool is_memory(std::string_view counter) {
     return counter.starts_with(memory_prefix) && counter.ends_with("_bytes");
 }
-
-constexpr double plot_height = 96;
-constexpr double plot_gap = 46;
 
 /// Ranks that share a column: the one with the most.
 std::vector<std::size_t> column_ranks(const std::vector<float>& by_rank) {
@@ -85,19 +81,16 @@ void draw_counter(Svg& svg, const Plot& plot, const JobView& view, const MemoryC
 }
 
 Figure draw(const JobView& view, const std::vector<MemoryCounter>& counters) {
-    const std::size_t count = std::min(drawn_counters, counters.size());
-    const double height = 30 + static_cast<double>(count) * (plot_height + plot_gap);
-    Plot plot{.left = 90, .right = picture_width - 20};
-    Svg svg("memory-map", height + 24, "Most memory of each rank, as difference from the median",
+    constexpr double left = 90;
+    constexpr std::size_t most = 4;
+    const std::size_t count = std::min(most, counters.size());
+    const Plot last = stacked_plot(left, count - 1);
+    Svg svg("memory-map", last, "Most memory of each rank, as difference from the median",
             "Ranks from left to right, and by how much the largest value of each memory counter differs from that of "
             "the median rank.");
-    for (std::size_t i = 0; i < count; ++i) {
-        plot.top = 30 + static_cast<double>(i) * (plot_height + plot_gap);
-        plot.bottom = plot.top + plot_height;
-        draw_counter(svg, plot, view, counters[i]);
-    }
-    draw_column_numbers(svg, plot, height, view.ranks);
-    svg.text("axis", {plot.middle(), height + 18}, Anchor::middle, "rank");
+    for (std::size_t i = 0; i < count; ++i) draw_counter(svg, stacked_plot(left, i), view, counters[i]);
+    draw_column_numbers(svg, last, view.ranks);
+    draw_axis_name(svg, last, "rank");
     return Figure(svg);
 }
 

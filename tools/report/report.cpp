@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/failure.hpp"
 #include "base/text.hpp"
@@ -42,13 +43,15 @@ void write_rows(JsonWriter& json, const JobView& view, const HeatMap& heat) {
     std::vector<std::string> who;
     std::vector<std::int64_t> ranks;
     std::vector<std::int64_t> hosts;
+    std::map<std::string_view, std::int64_t> hosts_by_name;
     std::vector<std::int64_t> blamed;
     const std::vector<std::size_t> all_blamed = view.blamed_ranks();
+    for (const tool::RankRole& rank : view.who) hosts_by_name.try_emplace(rank.host, hosts_by_name.size());
     for (const std::vector<std::size_t>& row : heat.rows) {
         labels.push_back(view.label_of(row));
         who.push_back(row.size() == 1 ? printable(view.describe_rank(row.front())) : "ranks " + labels.back());
         ranks.push_back(view.ranks[row.front()]);
-        hosts.push_back(static_cast<std::int64_t>(view.host[row.front()]));
+        hosts.push_back(hosts_by_name.at(view.who[row.front()].host));
         blamed.push_back(std::count(all_blamed.begin(), all_blamed.end(), row.front()));
     }
     json.object("rows",
@@ -56,7 +59,7 @@ void write_rows(JsonWriter& json, const JobView& view, const HeatMap& heat) {
 }
 
 void write_layer(JsonWriter& json, const JobView& view, const Layer& layer) {
-    const Scale& range = layer.cells.range;
+    const Range& range = layer.cells.range;
     json.members("phase", printable(view.phases[layer.phase].name), "measure",
                  measure_names[static_cast<std::size_t>(layer.measure)], "title", printable(describe(layer, view)),
                  "low", layer.scale.low, "high", layer.scale.high);

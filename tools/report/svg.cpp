@@ -61,11 +61,11 @@ std::string segment_html(const BarSegment& segment, double most) {
 
 }  // namespace
 
-Svg::Svg(std::string_view id, double height, std::string_view title, std::string_view description) {
+Svg::Svg(std::string_view id, const Plot& last, std::string_view title, std::string_view description) {
     svg_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{}-t {}-d\">\n"
         "<title id=\"{}-t\">{}</title>\n<desc id=\"{}-d\">{}</desc>\n",
-        number(picture_width), number(height), id, id, id, html_text(title), id, html_text(description));
+        number(picture_width), number(last.bottom + 40), id, id, id, html_text(title), id, html_text(description));
 }
 
 void Svg::close(std::string_view element, std::string_view tip) {
@@ -186,21 +186,25 @@ void draw_values_at_left(Svg& svg, const Plot& plot, const Axis& y, std::size_t 
     }
 }
 
-void draw_values_below(Svg& svg, const Plot& plot, const Axis& x, std::size_t about, double labels_y, Label label) {
+void draw_values_below(Svg& svg, const Plot& plot, const Axis& x, std::size_t about, Label label) {
     for (const double value : x.ticks(about)) {
         svg.line("grid", {x(value), plot.top}, {x(value), plot.bottom});
-        svg.text("tick", {x(value), labels_y}, Anchor::middle, label(value));
+        svg.text("tick", {x(value), plot.bottom + 16}, Anchor::middle, label(value));
     }
 }
 
-void draw_column_numbers(Svg& svg, const Plot& plot, double y, const std::vector<std::int64_t>& numbers) {
+void draw_column_numbers(Svg& svg, const Plot& plot, const std::vector<std::int64_t>& numbers) {
     constexpr std::size_t most = 9;
     const std::size_t count = std::min(numbers.size(), most);
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t column = count == 1 ? 0 : i * (numbers.size() - 1) / (count - 1);
-        svg.text("tick", {plot.middle_of(column, numbers.size()), y}, Anchor::middle,
+        svg.text("tick", {plot.middle_of(column, numbers.size()), plot.bottom + 16}, Anchor::middle,
                  tool::format_integer(numbers[column]));
     }
+}
+
+void draw_axis_name(Svg& svg, const Plot& plot, std::string_view name) {
+    svg.text("axis", {plot.middle(), plot.bottom + 34}, Anchor::middle, name);
 }
 
 std::string bars_html(const std::vector<Bar>& bars, double most, const std::string& description) {

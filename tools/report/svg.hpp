@@ -22,10 +22,35 @@ using Point = std::pair<double, double>;
 
 enum class Anchor { start, middle, end };
 
+inline constexpr double picture_width = 960;
+
+/// Its edges.
+struct Plot {
+    double left = 0;
+    double right = picture_width;
+    double top = 0;
+    double bottom = 0;
+
+    [[nodiscard]] std::array<double, 4> box() const { return {left, top, right, bottom}; }
+    [[nodiscard]] double width() const { return right - left; }
+    [[nodiscard]] double middle() const { return left + width() / 2; }
+    /// The middle of one of `count` columns of equal width.
+    [[nodiscard]] double middle_of(std::size_t column, std::size_t count) const {
+        return left + (static_cast<double>(column) + 0.5) * width() / static_cast<double>(count);
+    }
+};
+
+/// One of several plots of the same height below each other.
+[[nodiscard]] inline Plot stacked_plot(double left, std::size_t index) {
+    const double top = 30 + static_cast<double>(index) * 130;
+    return {left, picture_width - 20, top, top + 96};
+}
+
 class Svg {
   public:
-    /// `title` and `description` stand for the picture where it cannot be seen. `id` is unique in the page.
-    Svg(std::string_view id, double height, std::string_view title, std::string_view description);
+    /// Ends below its last plot, with room for values and the name of an axis. `title` and `description` stand for the
+    /// picture where it cannot be seen. `id` is unique in the page.
+    Svg(std::string_view id, const Plot& last, std::string_view title, std::string_view description);
 
     /// `tip`: shown when pointed at; "" for none.
     void rect(std::string_view style, double x, double y, double width, double height, std::string_view tip = {});
@@ -75,32 +100,16 @@ class Axis {
 [[nodiscard]] std::string tick_ms(double ms);
 [[nodiscard]] std::string tick_bytes(double bytes);
 
-inline constexpr double picture_width = 960;
-
-/// Its edges.
-struct Plot {
-    double left = 0;
-    double right = picture_width;
-    double top = 0;
-    double bottom = 0;
-
-    [[nodiscard]] std::array<double, 4> box() const { return {left, top, right, bottom}; }
-    [[nodiscard]] double width() const { return right - left; }
-    [[nodiscard]] double middle() const { return left + width() / 2; }
-    /// The middle of one of `count` columns of equal width.
-    [[nodiscard]] double middle_of(std::size_t column, std::size_t count) const {
-        return left + (static_cast<double>(column) + 0.5) * width() / static_cast<double>(count);
-    }
-};
-
 using Label = std::string (*)(double);
 
 /// Lines across at about so many round values, which stand at the left.
 void draw_values_at_left(Svg& svg, const Plot& plot, const Axis& y, std::size_t about, Label label);
-/// Upright lines at about so many round values, which stand at the height `labels_y`.
-void draw_values_below(Svg& svg, const Plot& plot, const Axis& x, std::size_t about, double labels_y, Label label);
-/// The numbers of columns of equal width at the height `y`, as many as there is room for.
-void draw_column_numbers(Svg& svg, const Plot& plot, double y, const std::vector<std::int64_t>& numbers);
+/// Upright lines at about so many round values, which stand below.
+void draw_values_below(Svg& svg, const Plot& plot, const Axis& x, std::size_t about, Label label);
+/// The numbers of columns of equal width, as many as there is room for.
+void draw_column_numbers(Svg& svg, const Plot& plot, const std::vector<std::int64_t>& numbers);
+/// What stands below a plot.
+void draw_axis_name(Svg& svg, const Plot& plot, std::string_view name);
 
 /// Bars: lengths beside each other, as HTML that is as wide as the page.
 struct BarSegment {

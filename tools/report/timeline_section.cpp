@@ -152,7 +152,8 @@ class TimelineFinder {
             return;
         }
         std::vector<std::size_t> blamed = view_.blamed_ranks();
-        const std::set<std::int64_t> stages(view_.stage.begin(), view_.stage.end());
+        std::set<std::optional<std::int64_t>> stages;
+        for (const tool::RankRole& rank : view_.who) stages.insert(rank.pp);
         blamed.resize(std::min<std::size_t>(blamed.size(), stages.size() > 1 ? 1 : 2));
         for (const std::size_t rank : blamed) add_rank(rank, "slow", most_ranks);
         if (!blamed.empty()) add_waiting();
@@ -184,11 +185,11 @@ class TimelineFinder {
 
     /// The first rank of each pipeline stage that has none yet.
     void add_stages() {
-        std::set<std::int64_t> known = {-1};
-        for (const TimelineRank& one : found_.ranks) known.insert(view_.stage[one.rank]);
+        std::set<std::optional<std::int64_t>> known = {std::nullopt};
+        for (const TimelineRank& one : found_.ranks) known.insert(view_.who[one.rank].pp);
         for (std::size_t rank = 0; rank < view_.ranks.size(); ++rank)
-            if (known.insert(view_.stage[rank]).second)
-                add_rank(rank, fmt::format("stage {}", view_.stage[rank]), most_ranks);
+            if (const auto& stage = view_.who[rank].pp; known.insert(stage).second)
+                add_rank(rank, fmt::format("stage {}", *stage), most_ranks);
     }
 
     void add_rank(std::size_t rank, std::string why, std::size_t most) {
@@ -376,15 +377,15 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
     const TimelineStep& step = timeline.steps[index];
     const SpanRows rows(view, step);
     const std::string title = fmt::format("Step {}", tool::format_integer(step.step));
-    Svg svg(
-        fmt::format("timeline-{}", index), rows.bottom() + 40, title + " on a few ranks",
-        "One row for each stream of each rank, time from left to right. Thin lines join the parts of one collective.");
     const Plot plot{.left = names_end, .right = picture_width - 16, .top = first_row - 4, .bottom = rows.bottom() + 4};
+    Svg svg(
+        fmt::format("timeline-{}", index), plot, title + " on a few ranks",
+        "One row for each stream of each rank, time from left to right. Thin lines join the parts of one collective.");
     const Axis x(0, step.length_ms, plot.left, plot.right);
     svg.text("title", {plot.left, 14}, Anchor::start, title);
     draw_legend(svg, view, step);
     svg.group(fmt::format("ticks-{}", index));
-    draw_values_below(svg, plot, x, 7, plot.bottom + 16, tick_ms);
+    draw_values_below(svg, plot, x, 7, tick_ms);
     svg.end_group();
     svg.group(fmt::format("spans-{}", index), plot.box(), step.length_ms);
     svg.rect("under", plot.left, plot.top, plot.width(), plot.bottom - plot.top);

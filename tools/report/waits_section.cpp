@@ -59,12 +59,12 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
     const Axis x = axis_of(own.by_rank, plot.left, plot.right, false);
     const Axis y = axis_of(wait.by_rank, plot.bottom, plot.top, true);
     Svg svg(
-        "waits-map", plot.bottom + 50, "Own work against waiting, one dot for each rank",
+        "waits-map", plot, "Own work against waiting, one dot for each rank",
         "Own work of a usual step from left to right, waiting for other ranks from bottom to top. A rank at the lower "
         "right works longest and waits least.");
-    draw_values_below(svg, plot, x, 7, plot.bottom + 17, tick_ms);
+    draw_values_below(svg, plot, x, 7, tick_ms);
     draw_values_at_left(svg, plot, y, 5, tick_ms);
-    svg.text("axis", {plot.middle(), plot.bottom + 38}, Anchor::middle, "own work of a step");
+    draw_axis_name(svg, plot, "own work of a step");
     svg.text("axis", {plot.left, 14}, Anchor::start, "waiting for other ranks in a step");
     const std::vector<std::size_t> blamed = view.blamed_ranks();
     const std::set<std::size_t> is_blamed(blamed.begin(), blamed.end());
