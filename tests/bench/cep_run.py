@@ -55,13 +55,14 @@ DEVICE = torch.device("cuda", LOCAL_RANK) if torch.cuda.is_available() else torc
 
 
 def is_ceps(thing):
-    return type(getattr(thing, "__self__", thing)).__module__.split(".")[0] == "cep"
+    modules = type(getattr(thing, "__self__", thing)).__module__, getattr(thing, "__module__", None) or ""
+    return any(module.split(".")[0] == "cep" for module in modules)
 
 
 class Cep:
     """What `cep run` has put into this process. It can be taken out, and put back, between two steps."""
 
-    def __init__(self, callbacks):
+    def __init__(self, trainer):
         waits = torch.utils.data.dataloader._BaseDataLoaderIter
         self.classes = [(waits, "__next__", waits.__next__, waits.__next__.__wrapped__)]
         self.classes += [(torch.Tensor, name, found, None) for name, found in vars(torch.Tensor).items() if is_ceps(found)]
@@ -70,8 +71,10 @@ class Cep:
         # Once each: frameworks' wrappers have those of the optimizer in them, or none.
         self.hooks = list({id(one[name]): one[name] for one in optimizers for name in names if name in one}.values())
         self.taken = []
-        self.callbacks = callbacks  # of Lightning's Trainer
-        self.all_callbacks = list(callbacks)
+        self.callbacks = trainer.callbacks if trainer else []  # of Lightning's Trainer
+        self.all_callbacks = list(self.callbacks)
+        self.actions = vars(trainer.profiler) if trainer else {}
+        self.ceps_actions = {name: action for name, action in self.actions.items() if is_ceps(action)}
 
     def take_out(self):
         for owner, name, _, own in self.classes:
@@ -81,6 +84,8 @@ class Cep:
             for key in taken:
                 del hooks[key]
         self.callbacks[:] = [callback for callback in self.callbacks if not is_ceps(callback)]
+        for name in self.ceps_actions:
+            del self.actions[name]
 
     def put_back(self):
         for owner, name, ceps, _ in self.classes:
@@ -88,6 +93,7 @@ class Cep:
         for hooks, taken in zip(self.hooks, self.taken):
             hooks.update(taken)
         self.callbacks[:] = self.all_callbacks
+        self.actions.update(self.ceps_actions)
 
 
 class Batches(torch.utils.data.IterableDataset):
@@ -95,7 +101,7 @@ class Batches(torch.utils.data.IterableDataset):
 
     def __init__(self, options, batch, batches_per_step=1):
         self.options, self.batch, self.batches_per_step = options, batch, batches_per_step
-        self.callbacks = []
+        self.trainer = None  # Lightning's
         self.steps = []  # for each: what the clocks say at its begin, and whether it is recorded
         self.begins = []  # of turns, by index; without cep first
 
@@ -116,7 +122,7 @@ class Batches(torch.utils.data.IterableDataset):
             # Between two recorded steps, so that no turn begins or ends beside one.
             if len(self.steps) < WARM_UP or not self.steps[-EVERY // 2][-1]:
                 return
-            self.cep = Cep(self.callbacks)
+            self.cep = Cep(self.trainer)
         elif len(self.steps) - 1 < self.begins[-1] + TURN:
             return
         self.begins.append(len(self.steps) - 1)
@@ -216,7 +222,7 @@ def train_lightning(options):
         quiet["strategy"] = "ddp"
     accelerator = DEVICE.type.replace("cuda", "gpu")
     trainer = Trainer(accelerator=accelerator, devices=RANKS, max_epochs=1, default_root_dir=options.folder, **quiet)
-    batches.callbacks = trainer.callbacks
+    batches.trainer = trainer
     trainer.fit(Module(), loader_of(batches))
 
 

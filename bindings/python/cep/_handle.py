@@ -67,12 +67,24 @@ def _store(owner: Any, name: str, value: Any) -> None:
         attributes[name] = value  # a module of PyTorch's looks at what setattr() sets for long
 
 
-class _Patch:
+class Replacement:
+    """Another value of an attribute of an object, a class or a module, until remove()."""
+
+    def __init__(self, owner: Any, name: str, value: Any) -> None:
+        self._owner, self._name, self._value = owner, name, value
+        self._before = vars(owner).get(name, _MISSING)  # missing: it is one of the class
+        _store(owner, name, value)
+
+    def remove(self) -> None:
+        """Puts back what was there. Where somebody has replaced it since, that stays."""
+        if vars(self._owner).get(self._name) is self._value:
+            _store(self._owner, self._name, self._before)
+
+
+class _Patch(Replacement):
     """A replaced function of an object. Patches may be removed in any order, and leave what others have put on."""
 
     def __init__(self, owner: Any, name: str, make: Make) -> None:
-        self._owner, self._name = owner, name
-        self._before = vars(owner).get(name, _MISSING)  # missing: the function is one of the class
         self._is_removed = False
         original: Any = getattr(owner, name)
         timed = make(original)
@@ -88,14 +100,13 @@ class _Patch:
         is_bound = isinstance(original, types.MethodType)
         made: Any = functools.wraps(original)(method if is_bound else function)
         made.__dict__["_cep_patch"] = self
-        self._replacement: Any = types.MethodType(made, owner) if is_bound else made
-        _store(owner, name, self._replacement)
+        super().__init__(owner, name, types.MethodType(made, owner) if is_bound else made)
 
     def remove(self) -> None:
         self._is_removed = True
         patch: Optional[_Patch] = self
-        while patch is not None and patch._is_removed and vars(self._owner).get(self._name) is patch._replacement:
-            _store(self._owner, self._name, patch._before)
+        while patch is not None and patch._is_removed:
+            Replacement.remove(patch)
             patch = getattr(patch._before, "_cep_patch", None)
 
 

@@ -39,9 +39,8 @@ def test_an_action_of_lightning_that_raised_is_marked_at_the_end_of_its_step(fil
     module = SimpleNamespace(automatic_optimization=True)
     trainer = SimpleNamespace(profiler=lightning_profiler, lightning_module=module, training=True, global_step=0)
     actions = actions_type(TrainingSteps(profiler, 0), trainer, times_forward=True)
-    actions.attach()
     trainer.profiler.start("[Strategy]Single.batch_to_device")
-    actions.detach()
+    actions.remove()
     profiler.step(1)
     profiler.close()
     assert [row.get("error") for row in files.spans("host_to_device")] == ["NotFinished"]

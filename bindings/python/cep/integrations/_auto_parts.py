@@ -13,6 +13,7 @@ from threading import get_ident
 from typing import Any, Callable
 
 from .. import torch as cep_torch
+from .._handle import Replacement
 from .._profiler import Profiler
 from ..torch._hooks import TimedFunction, is_compiling
 from ..torch._pytorch import Module, torch
@@ -115,25 +116,19 @@ class CopyTimer:
 
     def __init__(self, profiler: Profiler, thread: int) -> None:
         self._profiler, self._thread = profiler, thread
-        self._replaced: dict[str, tuple[Any, Any]] = {}  # by name: the replacement, and what the class had
+        self._replaced: list[Replacement] = []
         self.switched: list[bool] = []  # not empty while it is on
         region = profiler.region("host_to_device", kind="data")
         for name in ("to", "cuda"):
             original = getattr(torch.Tensor, name)
             timed: Any = TimedFunction(region, original, self._timed(original, name == "cuda"), self.switched)
             functools.update_wrapper(timed, original)
-            self._replaced[name] = timed, vars(torch.Tensor).get(name)
-            setattr(torch.Tensor, name, timed)
+            self._replaced.append(Replacement(torch.Tensor, name, timed))
 
     def remove(self) -> None:
         self.switched.clear()
-        for name, (timed, before) in self._replaced.items():
-            if vars(torch.Tensor).get(name) is not timed:
-                continue  # somebody has replaced it since
-            if before is None:
-                delattr(torch.Tensor, name)
-            else:
-                setattr(torch.Tensor, name, before)
+        for replaced in self._replaced:
+            replaced.remove()
 
     def _timed(self, original: Callable[..., Any], is_copy: bool) -> Callable[..., Any]:
         region_of, thread, cpu = self._profiler.region, self._thread, torch.device("cpu")

@@ -8,13 +8,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
-import inspect
 from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
+from .._handle import Replacement
 from .._region import Region
 from .._streams import HOST
 from ..torch._backward import Backward, backward_of
@@ -60,8 +59,6 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
     def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
         super().__init__(profiler, **options)
         self._backward: Optional[Backward] = None
-        self._actions: Optional[_Actions] = None  # of a training that is profiled
-        self._hooks_off: list[str] = []
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         steps = self._start(trainer.default_root_dir, trainer.global_step)
@@ -74,57 +71,23 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         is_mine = claims.claim_model(pl_module, "")
         if is_mine:
             self._removals.append(lambda: claims.release_model(pl_module))
-        self._actions = _Actions(steps, trainer, times_forward=is_mine)
-        self._removals.append(self._actions.detach)
+        self._removals.append(_Actions(steps, trainer, times_forward=is_mine).remove)
         # Lightning does not call its module as one, and has hooks of its own for forward and backward.
         self._removals.append(cep_torch.instrument_optimizers(profiler, trainer.optimizers).remove)
         self._removals.append(cep_torch.instrument_collectives(profiler).remove)
-        if steps.sampling.records(trainer.global_step):
-            self._turn(True)
-
-    def _turn(self, on: bool) -> None:
-        """Before the first step, and between two where recording begins or ends."""
-        assert self._actions is not None
-        if on:
-            self._actions.attach()
-            self._turn_hooks_off(_UNUSED)
-        else:
-            self._actions.detach()
-
-    def _turn_hooks_off(self, names: tuple[str, ...]) -> None:
-        """Lightning passes over what it cannot call. Each hook that does nothing would cost a step 4 µs."""
-        for name in self._hooks_off:
-            self.__dict__.pop(name, None)
-        is_possible = _skips_what_it_cannot_call()
-        own = type(self)
-        self._hooks_off = [name for name in names if is_possible and getattr(own, name) is getattr(CepCallback, name)]
-        self.__dict__.update(dict.fromkeys(self._hooks_off))
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if self._steps is None or self._steps.is_under_way:
-            return
-        self._steps.begin(trainer.global_step)
-        if self._actions is not None and not self._actions.are_attached:
-            # From here to the next recorded step, all that is left is a look at the end of each.
-            self._turn_hooks_off((*_UNUSED, *_OF_RECORDED))
+        if self._steps is not None and not self._steps.is_under_way:
+            self._steps.begin(trainer.global_step)
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
         if self._backward is not None and self._steps is not None and self._steps.profiler._recording:
             self._backward.watch(loss)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        steps, actions = self._steps, self._actions
-        done = trainer.global_step
-        if steps is None or actions is None or done <= steps.next_step:
-            return  # of several batches
-        if actions.are_attached:
+        steps = self._steps
+        if steps is not None and trainer.global_step > steps.next_step:  # not of several batches
             steps.end()
-            steps.next_step = done
-        else:
-            steps.skip(done)
-        is_recorded = steps.sampling.records(done)
-        if is_recorded is not actions.are_attached:
-            self._turn(is_recorded)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.sanity_checking:
@@ -142,23 +105,8 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
     def _finish(self) -> None:
         if self._backward is not None:
             self._backward.abandon()
-        self._backward = self._actions = None
-        self._turn_hooks_off(())
+        self._backward = None
         super()._finish()
-
-
-_OF_RECORDED = ("on_train_batch_start", "on_before_backward")  # the hooks of this class that no other step needs
-_UNUSED = ("on_before_zero_grad", "on_after_backward", "on_before_optimizer_step")
-
-
-@functools.lru_cache(None)
-def _skips_what_it_cannot_call() -> bool:
-    """Whether Lightning looks whether a hook of a callback can be called: it has, in all versions that are known."""
-    try:
-        call = importlib.import_module(Callback.__module__.partition(".callbacks")[0] + ".trainer.call")
-        return "if callable(fn)" in inspect.getsource(call._call_callback_hooks)
-    except Exception:  # these are not Lightning's public functions
-        return False
 
 
 class _FirstPhase(Phase):
@@ -188,9 +136,7 @@ class _Actions(dict[str, Any]):
     def __init__(self, steps: TrainingSteps, trainer: Any, times_forward: bool) -> None:
         super().__init__()
         profiler = steps.profiler
-        self._trainer = trainer
-        self.are_attached = False
-        self._made: dict[str, tuple[Callable[..., Any], Any]] = {}  # each with what was there before
+        self._is_removed = False
         load = _FirstPhase(profiler.region("data_load", kind="data", stream=HOST), steps, trainer)
         copy = _FirstPhase(profiler.region("host_to_device", kind="data"), steps, trainer)
         self._phases: dict[str, Phase] = {"train_dataloader_next": load, "batch_to_device": copy}
@@ -198,37 +144,22 @@ class _Actions(dict[str, Any]):
             # With manual optimization, the action contains the backward and the optimizer too.
             self._phases["training_step"] = Phase(profiler.region("forward", kind="compute"))
 
+        lightnings = trainer.profiler
+        self._replaced = [
+            Replacement(lightnings, "start", self._starting(lightnings.start)),
+            Replacement(lightnings, "stop", self._stopping(lightnings.stop)),
+        ]
+        if type(lightnings).__name__ == "PassThroughProfiler":
+            self._replaced.append(Replacement(lightnings, "profile", self.__getitem__))
+
     def __missing__(self, action_name: str) -> Any:
         self[action_name] = phase = self._phases.get(action_name.rpartition(".")[2], _NO_PHASE)
         return phase
 
-    def attach(self) -> None:
-        if self.are_attached:
-            return
-        self.are_attached = True
-        attributes = vars(self._trainer.profiler)
-        makes: dict[str, Callable[[Any], Any]] = {"start": self._starting, "stop": self._stopping}
-        if type(self._trainer.profiler).__name__ == "PassThroughProfiler":
-            makes["profile"] = lambda _: self.__getitem__
-        for name, make in makes.items():
-            there = attributes.get(name)  # None: the class's
-            made = self._made.get(name)
-            if made is not None and there is made[0]:
-                continue
-            if made is None or there is not made[1]:
-                self._made[name] = made = make(getattr(self._trainer.profiler, name)), there
-            attributes[name] = made[0]
-
-    def detach(self) -> None:
-        self.are_attached = False
-        attributes = vars(self._trainer.profiler)
-        for name, (function, before) in self._made.items():
-            if attributes.get(name) is not function:
-                continue  # somebody has replaced it since: this one does no more than the original
-            if before is None:
-                del attributes[name]
-            else:
-                attributes[name] = before
+    def remove(self) -> None:
+        self._is_removed = True
+        for replaced in self._replaced:
+            replaced.remove()
         for phase in self._phases.values():
             phase.abandon()  # of an action that raised
 
@@ -236,7 +167,7 @@ class _Actions(dict[str, Any]):
         def start(action_name: str) -> None:
             original(action_name)
             phase = self[action_name]
-            if phase is not _NO_PHASE and self.are_attached:
+            if phase is not _NO_PHASE and not self._is_removed:
                 phase.__enter__()
 
         return start
