@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/freed_memory.hpp"
 #include "base/say.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
@@ -68,7 +67,6 @@ struct CompareCommand {
         for (const std::string& path : paths) {
             const InputSet set = find_inputs({path}, "");
             refuse_input_as_output(set, output.path);
-            return_freed_memory();  // of the other job
             LoadOptions options = job_options.load_options(filter, input, {});
             const auto all = static_cast<double>(paths.size());
             options.reading.range = {static_cast<double>(jobs.size()) / all,
@@ -88,7 +86,6 @@ struct CompareCommand {
         const InputSet set =
             find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from);
         refuse_input_as_output(set, output.path);
-        return_freed_memory();  // of the other job
         LoadOptions options = job_options.load_options(filter, input, run_options);
         options.reading.range = name == "A" ? WorkRange{0, 0.5} : WorkRange{0.5, 1};
         const Job loaded = load(set, options);

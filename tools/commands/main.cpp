@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The cep command: parses the arguments, runs the command they name, and turns failures into messages and statuses.
-#include <malloc.h>
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
@@ -9,6 +8,7 @@
 #include <string_view>
 
 #include "base/failure.hpp"
+#include "base/heap.hpp"
 #include "base/output.hpp"
 #include "base/say.hpp"
 #include "base/terminal.hpp"
@@ -120,11 +120,7 @@ Status run_safely(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     cep::tool::fill_standard_descriptors();
-#ifdef __GLIBC__
-    // Freed blocks of this size then go back to the system. Otherwise the old blocks of growing vectors would add half
-    // as much memory again.
-    mallopt(M_MMAP_THRESHOLD, 1 << 20);
-#endif
+    cep::tool::set_up_heap();
     // write() then fails with EPIPE or EFBIG, and the command reports it.
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGXFSZ, SIG_IGN);

@@ -8,7 +8,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/freed_memory.hpp"
 #include "base/say.hpp"
 #include "base/units.hpp"
 #include "stats/block_bootstrap.hpp"
@@ -181,8 +180,7 @@ JobFacts facts_of_job(std::string_view command, const std::string& side, const s
     if (verdict.folded_phases > 0) tool::say("cep {}: {}: {}\n", command, side, tool::describe_folded_phases(verdict));
     facts.verdict = std::move(verdict);
     facts.settings = tool::find_settings(job.ranks).usual;
-    tool::return_freed_memory();  // of the verdict
-    facts.verdict.ledger = {};    // what is compared of it is in the steps
+    facts.verdict.ledger = {};  // what is compared of it is in the steps
     return facts;
 }
 

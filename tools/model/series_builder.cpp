@@ -187,6 +187,7 @@ RunSeries SeriesBuilder::finish() {
     for (PhaseSeries& phase : series_.phases) {
         if (phase.may_repeat) sort_samples(phase);
         phase.samples.seal();
+        phase.messages.shrink_to_fit();
     }
     // The end of a large vector that was never written to takes no memory; the ends of many small ones do.
     constexpr std::size_t large = 8192;

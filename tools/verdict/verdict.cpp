@@ -13,7 +13,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/freed_memory.hpp"
 #include "base/units.hpp"
 #include "ledger/table_quantiles.hpp"
 #include "stats/robust.hpp"
@@ -105,9 +104,7 @@ std::optional<Hint> find_hint(const JobTable& table, const std::vector<PeerGroup
 class Judge {
   public:
     Judge(const Job& job, const JudgeOptions& options) : judged_{job}, options_(options) {
-        return_freed_memory();
         JobTime time = find_job_time(job, {options.peak_flops, options.threads});
-        return_freed_memory();
         table_ = std::move(time.table);
         verdict_.ledger = std::move(time.ledger);
     }
