@@ -37,10 +37,9 @@ bool reads_standard_input(const InputSet& set) {
                        [](const InputFile& file) { return file.is_standard_input(); });
 }
 
-/// Why own work and waiting of ranks are not looked at; "" where they are.
-std::string why_no_table(const Job& job) {
-    if (job.filter.has_phases()) return "Only some phases were asked for, so that a step cannot be taken apart.";
-    return starts_too_often(job.ranks) ? "A rank was started over 1,000 times; choose --attempt or --steps." : "";
+/// Whether own work and waiting of ranks are looked at. Of only some phases, a step cannot be taken apart.
+bool can_be_taken_apart(const Job& job) {
+    return !job.filter.has_phases() && !starts_too_often(job.ranks);
 }
 
 std::vector<std::int64_t> parse_numbers(std::string_view option, std::string_view text) {
@@ -141,8 +140,7 @@ struct ReportCommand {
         inputs.comparison = comparison ? &*comparison : nullptr;
 
         report::JobView view = report::view_job(job, summary, verdict);
-        inputs.why_no_table = why_no_table(job);
-        if (inputs.why_no_table.empty()) {
+        if (can_be_taken_apart(job)) {
             // The page has room for more steps than a verdict needs.
             if (table.steps.size() < table.all_steps)
                 table = find_job_time(job, {peak_flops, threads, report::most_table_cells}).table;

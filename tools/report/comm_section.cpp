@@ -104,9 +104,9 @@ Figure draw(const std::vector<const CommModel*>& models) {
 
 }  // namespace
 
-Section comm_section(const comm::CommReport* report, const std::string& why) {
+Section comm_section(const comm::CommReport* report) {
     Section section{"comm", "Communication: latency and bandwidth"};
-    if (report == nullptr) return section.without(why);
+    if (report == nullptr) return section.without("No communication is timed.");
     if (report->models.empty()) return section.without("There are no spans of communication.");
     const std::vector<const CommModel*> models = drawn_models(*report);
     section.details = comm::model_table(*report,

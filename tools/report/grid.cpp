@@ -11,10 +11,6 @@ std::size_t Bins::index_of(std::int64_t number) const {
     return bin < size() && first[bin] <= number ? bin : size();
 }
 
-Bins single_bins(const std::vector<std::int64_t>& ascending) {
-    return {ascending, ascending};
-}
-
 Bins merge_bins(const Bins& bins, std::size_t most) {
     if (bins.size() <= most) return bins;
     Bins merged;

@@ -26,8 +26,6 @@ struct Bins {
     [[nodiscard]] std::size_t index_of(std::int64_t number) const;
 };
 
-/// Each by itself.
-[[nodiscard]] Bins single_bins(const std::vector<std::int64_t>& ascending);
 /// At most `most` bins of equally many of the bins that there are.
 [[nodiscard]] Bins merge_bins(const Bins& bins, std::size_t most);
 /// The bin of the `index`-th of `count`, in at most so many equal bins.

@@ -62,7 +62,7 @@ void find_steps(const Job& job, JobView& view) {
     std::vector<std::int64_t> steps = tool::all_steps(job.ranks);
     view.recorded_steps = steps.size();
     std::erase_if(steps, [&](std::int64_t step) { return !job.choice.keeps(step); });
-    view.steps = merge_bins(single_bins(steps), max_columns);
+    view.steps = merge_bins({steps, steps}, max_columns);
 }
 
 void find_blamed(const tool::Verdict& verdict, JobView& view) {
@@ -141,7 +141,7 @@ JobView view_job(const tool::Job& job, const tool::Summary& summary, const tool:
 }
 
 void use_table(const tool::JobTable& table, JobView& view) {
-    if (table.steps.size() < table.all_steps) view.steps = merge_bins(single_bins(table.steps), max_columns);
+    if (table.steps.size() < table.all_steps) view.steps = merge_bins({table.steps, table.steps}, max_columns);
     if (table.has_step_spans) return;
     if (view.has_step)
         view.phases.front().kind = schema::Kind::compute;  // spans beside the others are a phase like them

@@ -161,7 +161,7 @@ std::vector<Section> make_sections(const PageContent& content) {
     sections.push_back(bands_section(view, content.heat, *inputs.job, *inputs.verdict));
     sections.push_back(what_if_section(*inputs.verdict));
     sections.push_back(timeline_section(inputs, view));
-    sections.push_back(comm_section(inputs.comm, inputs.why_no_comm));
+    sections.push_back(comm_section(inputs.comm));
     sections.push_back(memory_section(view, *inputs.job));
     return sections;
 }

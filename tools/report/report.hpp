@@ -28,10 +28,8 @@ struct ReportInputs {
     const tool::Job* job = nullptr;
     const tool::Summary* summary = nullptr;
     const tool::Verdict* verdict = nullptr;
-    const tool::JobTable* table = nullptr;  // nullptr: why_no_table says why
-    std::string why_no_table;
-    const comm::CommReport* comm = nullptr;  // nullptr: why_no_comm says why
-    std::string why_no_comm = "No communication is timed.";
+    const tool::JobTable* table = nullptr;            // nullptr: own work and waiting of ranks are not known
+    const comm::CommReport* comm = nullptr;           // nullptr: no communication is timed
     const compare::Comparison* comparison = nullptr;  // nullptr: one job is shown
     TimelineChoice timeline;
     std::size_t max_bytes = default_max_bytes;

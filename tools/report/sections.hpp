@@ -49,8 +49,7 @@ struct Section {
 [[nodiscard]] Section breakdown_section(const JobView& view, const tool::Ledger& ledger);
 [[nodiscard]] Section waits_section(const JobView& view, const HeatMap& heat);
 [[nodiscard]] Section timeline_section(const ReportInputs& inputs, const JobView& view);
-/// `report`: nullptr where the job was not read for it; `why` then says why.
-[[nodiscard]] Section comm_section(const comm::CommReport* report, const std::string& why);
+[[nodiscard]] Section comm_section(const comm::CommReport* report);
 [[nodiscard]] Section compare_section(const compare::Comparison& comparison);
 
 /// The counters whose names begin with "memory." and end with "_bytes".

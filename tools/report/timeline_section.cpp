@@ -53,11 +53,11 @@ struct TimelineRank {
 
 struct Timeline {
     std::string empty;  // why there is none; else ""
-    std::vector<TimelineStep> steps;
-    std::vector<TimelineRank> ranks;
+    std::vector<TimelineStep> steps{};
+    std::vector<TimelineRank> ranks{};
     std::size_t left_out = 0;     // spans, the shortest of steps that have very many
     bool each_from_zero = false;  // clocks of hosts differ by more than a step: each rank begins at 0
-    tool::ClockShifts clocks;     // by which they were set right
+    tool::ClockShifts clocks{};   // by which they were set right
 };
 
 constexpr std::size_t most_ranks = 6;
@@ -74,26 +74,31 @@ std::size_t index_of_quantile(const std::vector<double>& values, double q) {
     return order[static_cast<std::size_t>(q * static_cast<double>(order.size() - 1) + 0.5)];
 }
 
+/// The difference may be more than a signed number holds.
+double ms_between(std::int64_t begin_ns, std::int64_t end_ns) {
+    return static_cast<double>(static_cast<std::uint64_t>(end_ns) - static_cast<std::uint64_t>(begin_ns)) * 1e-6;
+}
+
 class TimelineFinder {
   public:
     TimelineFinder(const tool::Job& job, const tool::JobTable* table, const JobView& view)
         : job_(job), table_(table), view_(view) {}
 
     Timeline find(const TimelineChoice& choice) {
-        if (view_.ranks.empty() || view_.steps.first.empty()) return none("There are no spans.");
+        if (view_.ranks.empty() || view_.steps.first.empty()) return {"There are no spans."};
         if (table_ != nullptr) own_ms_ = own_work_of(*table_);
         choose_steps(choice.steps);
         choose_ranks(choice.ranks);
-        if (found_.steps.empty() || found_.ranks.empty()) return none("None of the chosen ranks and steps has rows.");
+        if (found_.steps.empty() || found_.ranks.empty()) return {"None of the chosen ranks and steps has rows."};
         std::vector<std::int64_t> steps;
         for (const TimelineStep& step : found_.steps) steps.push_back(step.step);
         found_.clocks = tool::ClockShifts(job_, steps);
         for (std::size_t i = 0; i < found_.ranks.size(); ++i) take_rank(i);
         if (!find_origins())
-            return none(choice.ranks.empty() && choice.steps.empty()
-                            ? "The rows have no start times, so that nothing can be placed on a timeline. (The layout "
-                              "“flat” leaves them out.)"
-                            : "The chosen ranks have no rows with start times in the chosen steps.");
+            return {choice.ranks.empty() && choice.steps.empty()
+                        ? "The rows have no start times, so that nothing can be placed on a timeline. (The layout "
+                          "“flat” leaves them out.)"
+                        : "The chosen ranks have no rows with start times in the chosen steps."};
         return std::move(found_);
     }
 
@@ -101,12 +106,6 @@ class TimelineFinder {
     static std::size_t lane_of(tool::Clock clock, const tool::Sample& sample) {
         if (clock == tool::Clock::host) return host_lane;
         return clock == tool::Clock::external ? other_clock : first_stream + sample.stream();
-    }
-
-    static Timeline none(std::string why) {
-        Timeline timeline;
-        timeline.empty = std::move(why);
-        return timeline;
     }
 
     void choose_steps(const std::vector<std::int64_t>& asked) {
@@ -234,39 +233,26 @@ class TimelineFinder {
     /// Each step begins with its first span; where clocks are far apart, for each rank with its own. Returns whether
     /// there are spans.
     bool find_origins() {
-        using Starts = std::map<std::size_t, std::int64_t>;  // by rank
-        std::vector<Starts> first_ns;                        // by step
+        std::map<std::pair<std::size_t, std::size_t>, std::int64_t> rank_ns;  // by step and rank
+        std::vector<std::int64_t> step_ns(found_.steps.size(), std::numeric_limits<std::int64_t>::max());
         double longest_ms = 0;
-        bool any = false;
-        for (const TimelineStep& step : found_.steps) {
-            Starts& starts = first_ns.emplace_back();
-            for (const TimelineSpan& span : step.spans) {
-                std::int64_t& first = starts.try_emplace(span.rank, span.start_ns).first->second;
-                first = std::min(first, span.start_ns);
+        for (std::size_t i = 0; i < found_.steps.size(); ++i)
+            for (const TimelineSpan& span : found_.steps[i].spans) {
+                std::int64_t& first_ns = rank_ns.try_emplace({i, span.rank}, span.start_ns).first->second;
+                first_ns = std::min(first_ns, span.start_ns);
+                step_ns[i] = std::min(step_ns[i], span.start_ns);
                 longest_ms = std::max(longest_ms, span.duration_ms);
-                any = true;
             }
-        }
-        const auto first_of = [](const Starts& starts) {
-            return std::min_element(starts.begin(), starts.end(),
-                                    [](const auto& a, const auto& b) { return a.second < b.second; })
-                ->second;
-        };
-        for (const Starts& starts : first_ns)
-            for (const auto& [rank, ns] : starts)
-                found_.each_from_zero |=
-                    (static_cast<double>(ns) - static_cast<double>(first_of(starts))) * 1e-6 > 2 * longest_ms;
-        for (std::size_t i = 0; i < first_ns.size(); ++i)
+        for (const auto& [key, ns] : rank_ns)
+            found_.each_from_zero |= ms_between(step_ns[key.first], ns) > 2 * longest_ms;
+        for (std::size_t i = 0; i < found_.steps.size(); ++i)
             for (TimelineSpan& span : found_.steps[i].spans) {
-                const std::int64_t origin = found_.each_from_zero ? first_ns[i].at(span.rank) : first_of(first_ns[i]);
-                // No start is before the origin, but the difference may be more than a signed number holds.
-                const std::uint64_t after_ns =
-                    static_cast<std::uint64_t>(span.start_ns) - static_cast<std::uint64_t>(origin);
-                span.start_ms = static_cast<double>(after_ns) * 1e-6;
+                span.start_ms =
+                    ms_between(found_.each_from_zero ? rank_ns.at({i, span.rank}) : step_ns[i], span.start_ns);
                 double& length_ms = found_.steps[i].length_ms;
                 length_ms = std::max(length_ms, span.start_ms + span.duration_ms);
             }
-        return any;
+        return !rank_ns.empty();
     }
 
     const tool::Job& job_;
