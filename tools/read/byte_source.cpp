@@ -8,10 +8,12 @@
 #include <zstd_errors.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/failure.hpp"
 #include "read/row.hpp"
@@ -77,14 +79,45 @@ class PlainSource : public ByteSource {
     const std::string no_damage_;
 };
 
-/// What gzip and zstd share: a block of compressed input, and why the stream stopped.
+/// What gzip and zstd share. Both may follow one another in a file (`cat a.gz b.gz`): members of gzip, frames of zstd.
 class CompressedSource : public ByteSource {
   public:
-    explicit CompressedSource(std::unique_ptr<ByteSource> input) : input_(std::move(input)), block_(block_bytes) {}
+    CompressedSource(std::unique_ptr<ByteSource> input, std::size_t piece_bytes)
+        : input_(std::move(input)), block_(block_bytes), piece_(piece_bytes) {}
+
+    std::size_t read(char* out, std::size_t capacity) override {
+        while (given_ == made_ && !stopped_) make_piece();
+        const std::size_t size = std::min(capacity, made_ - given_);
+        std::memcpy(out, piece_.data() + given_, size);
+        given_ += size;
+        given_bytes_ += size;
+        if (!stopped_ && given_bytes_ > always_allowed_bytes + max_ratio * bytes_taken())
+            stop(std::string(too_compressed) + ": the rest is not read; decompress the file to read all of it");
+        return size;
+    }
     [[nodiscard]] const std::string& damage() const override { return damage_; }
     [[nodiscard]] std::uint64_t bytes_taken() const override { return input_->bytes_taken(); }
 
   protected:
+    /// Takes some of the input from its front, and returns how many bytes it made. Without input too, as the decoder
+    /// may still hold output. `is_between`: the input so far ends with a whole member.
+    virtual std::size_t decompress(std::string_view& input, std::span<char> out, bool& is_between) = 0;
+    [[nodiscard]] virtual std::string_view format() const = 0;
+
+    void stop(std::string damage) {
+        damage_ = std::move(damage);
+        stopped_ = true;
+    }
+
+  private:
+    void make_piece() {
+        given_ = made_ = 0;
+        if (left_.empty()) left_ = {block_.data(), refill()};
+        const bool has_ended = left_.empty();
+        if (has_ended && is_between_) return stop("");
+        made_ = decompress(left_, piece_, is_between_);
+        if (has_ended && made_ == 0 && !stopped_) stop(fmt::format("the {} stream is cut off", format()));
+    }
     // Fills the whole block: a pipe may return few bytes at a time.
     std::size_t refill() {
         std::size_t size = 0;
@@ -92,23 +125,14 @@ class CompressedSource : public ByteSource {
             count = input_->read(block_.data() + size, block_.size() - size);
         return size;
     }
-    [[nodiscard]] char* block() { return block_.data(); }
-    void stop(std::string damage) {
-        damage_ = std::move(damage);
-        stopped_ = true;
-    }
-    [[nodiscard]] bool stopped() const { return stopped_; }
-    // Counts decompressed bytes, and stops the stream when there are too many.
-    std::size_t count(std::size_t bytes) {
-        given_bytes_ += bytes;
-        if (!stopped_ && given_bytes_ > always_allowed_bytes + max_ratio * bytes_taken())
-            stop(std::string(too_compressed) + ": the rest is not read; decompress the file to read all of it");
-        return bytes;
-    }
 
-  private:
     std::unique_ptr<ByteSource> input_;
     std::vector<char> block_;
+    std::string_view left_;  // of the block
+    std::vector<char> piece_;
+    std::size_t made_ = 0;
+    std::size_t given_ = 0;  // of the piece
+    bool is_between_ = true;
     std::string damage_;
     std::uint64_t given_bytes_ = 0;
     bool stopped_ = false;
@@ -116,7 +140,8 @@ class CompressedSource : public ByteSource {
 
 class GzipSource : public CompressedSource {
   public:
-    explicit GzipSource(std::unique_ptr<ByteSource> input) : CompressedSource(std::move(input)) {
+    explicit GzipSource(std::unique_ptr<ByteSource> input)
+        : CompressedSource(std::move(input), block_bytes) {  // inflate() is slow at the end of a piece
         constexpr int gzip_only = 16;
         if (::inflateInit2(&stream_, gzip_only + MAX_WBITS) != Z_OK) throw ReadError("gzip: out of memory");
     }
@@ -124,92 +149,60 @@ class GzipSource : public CompressedSource {
     GzipSource& operator=(const GzipSource&) = delete;
     ~GzipSource() override { ::inflateEnd(&stream_); }
 
-    std::size_t read(char* out, std::size_t capacity) override {
-        stream_.next_out = reinterpret_cast<Bytef*>(out);
-        stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(capacity, UINT32_MAX));
-        const uInt room = stream_.avail_out;
-        while (stream_.avail_out == room && !stopped()) inflate_some();
-        return count(room - stream_.avail_out);
-    }
-
   private:
-    void inflate_some() {
-        if (stream_.avail_in == 0) {
-            stream_.avail_in = static_cast<uInt>(refill());
-            stream_.next_in = reinterpret_cast<Bytef*>(block());
-            if (stream_.avail_in == 0 && between_members_) return stop("");
-        }
-        if (between_members_ && !begin_member()) return;
-        // Call inflate() without input too: the decoder may still hold output.
-        const bool no_input = stream_.avail_in == 0;
-        const uInt room = stream_.avail_out;
-        const int result = ::inflate(&stream_, Z_NO_FLUSH);
-        between_members_ = result == Z_STREAM_END;
-        if (no_input && !between_members_ && stream_.avail_out == room) return stop("the gzip stream is cut off");
-        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) stop("the gzip stream is damaged");
-    }
+    [[nodiscard]] std::string_view format() const override { return "gzip"; }
 
-    // Members follow each other (`cat a.gz b.gz`), possibly padded with zeros.
-    bool begin_member() {
-        while (stream_.avail_in > 0 && *stream_.next_in == 0) {
-            ++stream_.next_in;
-            --stream_.avail_in;
+    std::size_t decompress(std::string_view& input, std::span<char> out, bool& is_between) override {
+        if (is_between) {  // members may be padded with zeros
+            input.remove_prefix(std::min(input.find_first_not_of('\0'), input.size()));
+            if (input.empty()) return 0;
+            ::inflateReset(&stream_);
         }
-        if (stream_.avail_in == 0) return false;
-        ::inflateReset(&stream_);
-        between_members_ = false;
-        return true;
+        stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.data()));
+        stream_.avail_in = static_cast<uInt>(input.size());
+        stream_.next_out = reinterpret_cast<Bytef*>(out.data());
+        stream_.avail_out = static_cast<uInt>(out.size());
+        const int result = ::inflate(&stream_, Z_NO_FLUSH);
+        input.remove_prefix(input.size() - stream_.avail_in);
+        is_between = result == Z_STREAM_END;
+        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) stop("the gzip stream is damaged");
+        return out.size() - stream_.avail_out;
     }
 
     z_stream stream_{};
-    bool between_members_ = false;
 };
 
 class ZstdSource : public CompressedSource {
   public:
     explicit ZstdSource(std::unique_ptr<ByteSource> input)
-        : CompressedSource(std::move(input)), stream_(::ZSTD_createDStream()) {
+        : CompressedSource(std::move(input), lost_bytes), stream_(::ZSTD_createDStream()) {
         if (stream_ == nullptr) throw ReadError("zstd: out of memory");
     }
     ZstdSource(const ZstdSource&) = delete;
     ZstdSource& operator=(const ZstdSource&) = delete;
     ~ZstdSource() override { ::ZSTD_freeDStream(stream_); }
 
-    std::size_t read(char* out, std::size_t capacity) override {
-        while (given_ == decompressed_.pos && !stopped()) {
-            decompressed_.pos = given_ = 0;
-            decompress_some(decompressed_);
-        }
-        const std::size_t size = std::min(capacity, decompressed_.pos - given_);
-        std::memcpy(out, piece_.data() + given_, size);
-        given_ += size;
-        return count(size);
-    }
-
   private:
-    void decompress_some(ZSTD_outBuffer& output) {
-        if (input_.pos == input_.size) {
-            input_ = {block(), refill(), 0};
-            // The decoder may still hold output: call it once more before the end.
-            if (input_.size == 0 && !more_inside_) return stop(between_frames_ ? "" : "the zstd stream is cut off");
-        }
-        const std::size_t result = ::ZSTD_decompressStream(stream_, &output, &input_);
+    // At damage, the decoder drops the output of the current call: small calls of a fixed size lose little, and the
+    // same in every run.
+    static constexpr std::size_t lost_bytes = 4096;
+
+    [[nodiscard]] std::string_view format() const override { return "zstd"; }
+
+    std::size_t decompress(std::string_view& input, std::span<char> out, bool& is_between) override {
+        ZSTD_inBuffer from{input.data(), input.size(), 0};
+        ZSTD_outBuffer to{out.data(), out.size(), 0};
+        const std::size_t result = ::ZSTD_decompressStream(stream_, &to, &from);
+        input.remove_prefix(from.pos);
+        is_between = result == 0;
         if (::ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge)
-            return stop("the zstd stream needs more than 128 MiB of memory");
-        if (::ZSTD_isError(result) != 0) return stop("the zstd stream is damaged");
-        between_frames_ = result == 0;
-        more_inside_ = result != 0 && output.pos == output.size;
+            stop("the zstd stream needs more than 128 MiB of memory");
+        else if (::ZSTD_isError(result) != 0)
+            stop("the zstd stream is damaged");
+        return to.pos;
     }
 
     ZSTD_DStream* stream_;
-    ZSTD_inBuffer input_{nullptr, 0, 0};
-    // At damage, the decoder drops the output of the current call: small calls of a fixed size lose little, and the
-    // same in every run.
-    std::array<char, 4096> piece_;
-    ZSTD_outBuffer decompressed_{piece_.data(), piece_.size(), 0};
-    std::size_t given_ = 0;
-    bool between_frames_ = true;
-    bool more_inside_ = false;
 };
 
 bool is_zstd(std::string_view head) {
