@@ -123,25 +123,6 @@ bool LineValidator::salvage(std::string_view text) {
     return false;
 }
 
-namespace {
-
-void read_blocks(ByteSource& source, LineValidator& lines, Block& block, Progress& progress, const BlockSizes& sizes,
-                 const std::atomic<bool>& abandoned) {
-    BlockReader blocks(source, sizes.block_bytes, sizes.line_limit_bytes);
-    FileReport& report = lines.report();
-    try {
-        while (!abandoned && !lines.gave_up() && blocks.next(block)) {
-            progress.advance(source.bytes_taken() - std::exchange(report.bytes, source.bytes_taken()));
-            lines.take_block(block);
-        }
-    } catch (const ReadError& error) {
-        report.unreadable = error.what();
-    }
-    progress.advance(source.bytes_taken() - std::exchange(report.bytes, source.bytes_taken()));
-}
-
-}  // namespace
-
 void FileReport::set_no_rank_file() {
     is_rank_file = false;
     unreadable = fmt::format("{}: not a rank file: line {}: {}", path, damages.front().line, damages.front().why);
@@ -165,13 +146,20 @@ FileReport read_file(const FileTask& task, ReadingThread& thread, Progress& prog
     LineValidator lines(file.path, task.sink, thread.reader, task.runs, task.selection);
     FileReport& report = lines.report();
     std::unique_ptr<ByteSource> source;
+    const auto count_bytes = [&] {
+        progress.advance(source->bytes_taken() - std::exchange(report.bytes, source->bytes_taken()));
+    };
     try {
         source = open_source(file);
+        BlockReader blocks(*source, sizes.block_bytes, sizes.line_limit_bytes);
+        while (!abandoned && !lines.gave_up() && blocks.next(thread.block)) {
+            count_bytes();
+            lines.take_block(thread.block);
+        }
     } catch (const ReadError& error) {
         report.unreadable = error.what();
-        return std::move(report);
     }
-    read_blocks(*source, lines, thread.block, progress, sizes, abandoned);
+    if (source != nullptr) count_bytes();
     if (!report.unreadable.empty()) return std::move(report);
     if (report.rows == 0 && report.skipped_rows > 0 && !file.name_rank) report.set_no_rank_file();
     if (!source->damage().empty() && report.is_rank_file) report.end_early(source->damage());

@@ -42,7 +42,7 @@ class InputFinder {
             set_.files.push_back({"-", 0, std::nullopt});
             return;
         }
-        if (!add_path(argument) && !add_glob(argument))
+        if (!add_path(argument, true) && !add_glob(argument))
             set_.unusable.push_back(argument + ": " + std::strerror(ENOENT));
     }
 
@@ -101,18 +101,19 @@ class InputFinder {
         }
     }
 
-    // False if nothing of that name exists: then it may be a glob.
-    bool add_path(const std::string& path) {
+    // False if nothing of that name exists: then it may be a glob. Reading a FIFO could wait for ever. A FIFO that the
+    // user names is read: that is how shells pass a process's output.
+    bool add_path(const std::string& path, bool is_named) {
         struct stat info {};
         if (::stat(path.c_str(), &info) != 0) {
             if (errno == ENOENT) return false;
             set_.unusable.push_back(path + ": " + std::strerror(errno));
-            return true;
-        }
-        if (S_ISDIR(info.st_mode)) {
+        } else if (S_ISDIR(info.st_mode)) {
             add_directory(path);
-        } else {
+        } else if (is_named || S_ISREG(info.st_mode)) {
             add_file(path, info);
+        } else {
+            set_.unusable.push_back(path + ": not a regular file");
         }
         return true;
     }
@@ -124,13 +125,6 @@ class InputFinder {
             return;
         }
         set_.files.push_back({path, regular ? static_cast<std::uint64_t>(info.st_size) : 0, rank_of_file_name(path)});
-    }
-
-    // Reading a FIFO could wait for ever. A FIFO that the user names is read: that is how shells pass a process's
-    // output.
-    void add_found(const std::string& path, const struct stat& info) {
-        if (S_ISREG(info.st_mode)) return add_file(path, info);
-        set_.unusable.push_back(path + ": not a regular file");
     }
 
     void add_directory(const std::string& directory) {
@@ -172,11 +166,9 @@ class InputFinder {
         std::error_code error;
         bool any = false;
         for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
-            struct stat info {};
-            if (!names_.matches(entry.path().native()) || ::stat(entry.path().c_str(), &info) != 0) continue;
-            if (S_ISDIR(info.st_mode)) continue;
-            add_found(entry.path().native(), info);
-            any = true;
+            std::error_code ignored;
+            if (names_.matches(entry.path().native()) && !entry.is_directory(ignored))
+                any |= add_path(entry.path().native(), false);
         }
         if (!error) return any;
         set_.unusable.push_back(directory.native() + ": " + error.message());
@@ -187,15 +179,7 @@ class InputFinder {
         if (pattern.find_first_of("*?[") == std::string::npos) return false;
         glob_t found{};
         const bool matched = ::glob(pattern.c_str(), GLOB_TILDE, nullptr, &found) == 0;
-        for (std::size_t i = 0; matched && i < found.gl_pathc; ++i) {
-            const std::string path = found.gl_pathv[i];
-            struct stat info {};
-            if (::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
-                add_found(path, info);
-            } else {
-                add_path(path);
-            }
-        }
+        for (std::size_t i = 0; matched && i < found.gl_pathc; ++i) add_path(found.gl_pathv[i], false);
         ::globfree(&found);
         return matched;
     }
