@@ -67,11 +67,10 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         profiler = steps.profiler
         self._backward = backward_of(profiler, "")
         self._removals += time_reductions(trainer.strategy.model, profiler)
-        claims = claims_of(profiler)
-        is_mine = claims.claim_model(pl_module, "")
-        if is_mine:
-            self._removals.append(lambda: claims.release_model(pl_module))
-        self._removals.append(_Actions(steps, trainer, times_forward=is_mine).remove)
+        release = claims_of(profiler).claim(pl_module)
+        if release is not None:
+            self._removals.append(release)
+        self._removals.append(_Actions(steps, trainer, times_forward=release is not None).remove)
         # Lightning does not call its module as one, and has hooks of its own for forward and backward.
         self._removals.append(cep_torch.instrument_optimizers(profiler, trainer.optimizers).remove)
         self._removals.append(cep_torch.instrument_collectives(profiler).remove)

@@ -8,7 +8,7 @@ import functools
 import weakref
 from typing import Any, Callable, Iterable, Optional, Union
 
-from .._handle import Removable
+from .._handle import Removable, Removal
 from .._messages import tell_mistake, warn
 from .._profiler import Profiler, profiler_first
 from .._settings import note_training
@@ -30,48 +30,36 @@ class Claims:
 
     def __init__(self, profiler: Profiler) -> None:
         self._rank = profiler.rank
-        self._models: dict[int, tuple[Callable[[], Any], str]] = {}  # by id()
-        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._claimed: dict[int, tuple[Callable[[], Any], str]] = {}  # by id()
 
-    def claim_model(self, model: Module, prefix: str) -> bool:
-        """Claims a model, whose phases' names have a prefix. False if it is timed already, or a module around it or
-        inside of it is under the same names."""
-        for reference, taken in list(self._models.values()):
+    def claim(self, timed: Union[Module, Optimizer], prefix: str = "") -> Optional[Removal]:
+        """Claims an optimizer, or a model whose phases' names have a prefix. Returns what releases it. None if it is timed
+        already, or a module around it or inside of it is under the same names."""
+        for reference, taken in list(self._claimed.values()):
             other = reference()
-            if other is None:
-                continue
-            if other is model or taken == prefix and (_contains(other, model) or _contains(model, other)):
-                relation = "as part of" if _contains(other, model) else "around"
-                where = "" if other is model else f", {relation} {_name(other)},"
-                self._tell("model", f"{_name(model)}{where} is instrumented twice (by instrument(), or an integration)")
-                return False
-        self._models[id(model)] = weakref.ref(model), prefix
-        return True
-
-    def release_model(self, model: Module) -> None:
-        self._models.pop(id(model), None)
-
-    def claim_optimizer(self, optimizer: Optimizer) -> bool:
-        """Claims an optimizer. False if it is timed already."""
-        if optimizer in self._optimizers:
-            self._tell("optimizer", f"{_name(optimizer)} is instrumented twice (by instrument(), or an integration)")
-            return False
-        self._optimizers.add(optimizer)
-        return True
-
-    def release_optimizer(self, optimizer: Optimizer) -> None:
-        self._optimizers.discard(optimizer)
-
-    def _tell(self, kind: str, what: str) -> None:
-        tell_mistake(self._rank, f"{kind} twice", what + _ADVICE)
+            place = None if other is None else _place_beside(other, timed, taken == prefix)
+            if place is not None:
+                kind = "model" if hasattr(timed, "modules") else "optimizer"
+                what = f"the {kind} {type(timed).__name__}{place} is instrumented twice (by instrument(), or an integration)"
+                tell_mistake(self._rank, f"{kind} twice", what + _ADVICE)
+                return None
+        self._claimed[id(timed)] = weakref.ref(timed), prefix
+        return functools.partial(self._claimed.pop, id(timed), None)
 
 
-def _name(timed: object) -> str:
-    return f"the {'model' if hasattr(timed, 'modules') else 'optimizer'} {type(timed).__name__}"
+def _place_beside(other: Any, timed: Any, has_same_names: bool) -> Optional[str]:
+    """How a message says where something is that another claim has already; None where it does not."""
+    if other is timed:
+        return ""
+    if not has_same_names or not hasattr(other, "modules") or not hasattr(timed, "modules"):
+        return None
+    if _contains(other, timed):
+        return f", as part of the model {type(other).__name__},"
+    return f", around the model {type(other).__name__}," if _contains(timed, other) else None
 
 
 def _contains(outer: Module, inner: Module) -> bool:
-    return outer is not inner and any(module is inner for module in outer.modules())
+    return any(module is inner for module in outer.modules())
 
 
 def claims_of(profiler: Profiler) -> Claims:
@@ -102,20 +90,22 @@ def follow_device_of(model: Module, profiler: Profiler) -> None:
 class _Forward(ForwardCalls):  # type: ignore[misc]
     """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""
 
-    def __init__(self, profiler: Profiler, prefix: str, backward: Backward, model: Module) -> None:
+    def __init__(
+        self, profiler: Profiler, prefix: str, backward: Backward, model: Module, peaks: Optional[PhasePeaks]
+    ) -> None:
         forward, no_grad = (Phase(profiler.region(prefix + name, kind="compute")) for name in ("forward", "forward_no_grad"))
         # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
         super().__init__(model, forward, no_grad, backward, graph_task, torch.is_grad_enabled)
-        self.peaks: Optional[PhasePeaks] = None
+        self._peaks = peaks
         self._profiler: Optional[Profiler] = profiler  # until it knows the type of matrix products
         self.after: Optional[Callable[[Any], None]] = self._after
 
     def _after(self, output: Any) -> None:
         """After a forward with gradients."""
-        if self.peaks is None:
+        if self._peaks is None:
             self.after = None  # no more calls: the first forward told it all
         else:
-            self.peaks.end("forward")
+            self._peaks.end("forward")
         profiler, self._profiler = self._profiler, None
         if profiler is not None:
             found = matmul_dtype(output)
@@ -129,52 +119,53 @@ class Instrumentation(Removable):
     The hooks are on the model and the optimizers during recorded steps only.
     """
 
-    def __init__(self, profiler: Profiler, prefix: str, memory: bool, memory_phases: bool = False) -> None:
-        super().__init__()
-        self._peaks = PhasePeaks(profiler) if memory_phases else None
-        self._profiler = profiler
-        self._memory = memory
-        self._forward: Optional[_Forward] = None
-        self._optimizer = Phase(profiler.region(prefix + "optimizer", kind="compute"))
-        self._backward = backward_of(profiler, prefix)
-        if self._peaks is not None:
-            self._backward.after = functools.partial(self._peaks.end, "backward")
-        self._turns: list[Callable[[bool], bool]] = []  # of what has hooks during recorded steps
+    _forward: Optional[_Forward] = None
 
-    def _start(self, model: Optional[_Forward], optimizers: list[Optimizer]) -> None:
-        self._forward = model
-        if model is not None:
-            self._turns.append(model.turn)
-        claims = claims_of(self._profiler)
-        abandon = self._backward.abandon if model is None else model.abandon
-        after: list[Callable[[], object]] = []
-        if self._peaks is not None:
-            after.append(functools.partial(self._peaks.end, "optimizer"))
-        if self._memory:
-            after.append(memory_recorder(self._profiler))
+    def _time(
+        self,
+        profiler: Profiler,
+        prefix: str,
+        model: Optional[Module],
+        optimizers: list[Optimizer],
+        memory: bool,
+        memory_phases: bool = False,
+    ) -> bool:
+        """Times the phases of a model and of optimizers, as far as nobody else does. Returns whether it times the model."""
+        backward = backward_of(profiler, prefix)
+        optimizer_phase = Phase(profiler.region(prefix + "optimizer", kind="compute"))
+        after: list[Callable[[], object]] = [memory_recorder(profiler)] if memory else []
+        peaks = PhasePeaks(profiler) if memory_phases else None
+        if peaks is not None:
+            backward.after = functools.partial(peaks.end, "backward")
+            after.insert(0, functools.partial(peaks.end, "optimizer"))
+        turns: list[Callable[[bool], bool]] = []  # of what has hooks during recorded steps
+        if model is not None and self._claim(profiler, model, prefix):
+            self._forward = _Forward(profiler, prefix, backward, model, peaks)
+            turns.append(self._forward.turn)
+        abandon = backward.abandon if self._forward is None else self._forward.abandon
         for optimizer in optimizers:
-            if claims.claim_optimizer(optimizer):
-                self._removals.append(functools.partial(claims.release_optimizer, optimizer))
-                self._turns.append(OptimizerTimer(optimizer, self._profiler, self._optimizer, abandon, after).turn)
-        self._removals.append(self._stop)
-        for turn in self._turns:
-            step_listeners(self._profiler).add(turn)
-            turn(bool(self._profiler._recording))
-        self._profiler._at_close.append(self.remove)
+            if self._claim(profiler, optimizer):
+                turns.append(OptimizerTimer(optimizer, profiler, optimizer_phase, abandon, after).turn)
+        self._removals += [functools.partial(_stop_turning, profiler, turn) for turn in turns]
+        self._removals += [backward.unwatch, optimizer_phase.abandon, abandon, functools.partial(self._forget, profiler)]
+        for turn in turns:
+            step_listeners(profiler).add(turn)
+            turn(bool(profiler._recording))
+        profiler._at_close.append(self.remove)
+        return self._forward is not None
 
-    def _stop(self) -> None:
+    def _claim(self, profiler: Profiler, timed: Union[Module, Optimizer], prefix: str = "") -> bool:
+        release = claims_of(profiler).claim(timed, prefix)
+        if release is not None:
+            self._removals.append(release)
+        return release is not None
+
+    def _forget(self, profiler: Profiler) -> None:
         with contextlib.suppress(ValueError):  # close() has removed it already, to call it
-            self._profiler._at_close.remove(self.remove)
+            profiler._at_close.remove(self.remove)
         if self._forward is not None:
-            self._forward.abandon()
+            self._forward.announce(None)
             self._forward.turn(None)
-        self._backward.abandon()
-        self._optimizer.abandon()
-        self._backward.unwatch()
-        for turn in self._turns:
-            step_listeners(self._profiler).remove(turn)
-            turn(False)
-        self.announcer()(None)
 
     def announcer(self) -> Callable[[Optional[Callable[[], None]]], None]:
         """What has a function called before each call of the model, recorded or not; it may begin the next step. None: no
@@ -183,11 +174,9 @@ class Instrumentation(Removable):
         return announce
 
 
-class _Off(Instrumentation):
-    """On a rank that is not profiled: no hook at all."""
-
-    def __init__(self) -> None:
-        Removable.__init__(self)
+def _stop_turning(profiler: Profiler, turn: Callable[[bool], bool]) -> None:
+    step_listeners(profiler).remove(turn)
+    turn(False)
 
 
 @profiler_first
@@ -248,24 +237,18 @@ def instrument(
         ImportError: The package has no extension module, which the hooks need. The message says what to install.
         OptionError: The prefix makes an invalid name.
     """
+    made = Instrumentation()
     if not profiler.enabled:
-        return _Off()
+        return made
     need_hooks()
     optimizers = optimizer_list(optimizer)
-    claims = claims_of(profiler)
     follow_device_of(model, profiler)
-    made = Instrumentation(profiler, prefix, memory, memory_phases)
-    forward: Optional[_Forward] = None
     try:
-        if claims.claim_model(model, prefix):
-            made._removals.append(functools.partial(claims.release_model, model))
-            forward = _Forward(profiler, prefix, made._backward, model)
-            forward.peaks = made._peaks
+        is_timed = made._time(profiler, prefix, model, optimizers, memory, memory_phases)
         if collectives and distributed_is_initialized():
             made._removals.append(instrument_collectives(profiler).remove)
-            if forward is not None and ddp_buckets:
+            if is_timed and ddp_buckets:
                 made._removals += time_reductions(model, profiler)
-        made._start(forward, optimizers)
         note_training(profiler, model=model, optimizer=next(iter(optimizers), None))
     except BaseException:
         made.remove()
@@ -289,9 +272,8 @@ def instrument_optimizers(
     Raises:
         ImportError: As instrument() does.
     """
-    if not profiler.enabled:
-        return _Off()
-    need_hooks()
-    made = Instrumentation(profiler, prefix, memory)
-    made._start(None, optimizer_list(optimizer))
+    made = Instrumentation()
+    if profiler.enabled:
+        need_hooks()
+        made._time(profiler, prefix, None, optimizer_list(optimizer), memory)
     return made
