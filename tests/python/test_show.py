@@ -11,7 +11,7 @@ from pathlib import Path
 
 import cep
 import pytest
-from cep import _show
+from cep import _command
 
 REPORT = """<!DOCTYPE html><html><body><p title="a & b">'quoted' "text" </iframe></p><script>1 < 2</script></body></html>"""
 
@@ -219,14 +219,14 @@ def test_a_missing_command_is_said(job, monkeypatch):
     with pytest.raises(FileNotFoundError, match="CEP_COMMAND: no program: /nowhere/cep"):
         cep.show(job)
     monkeypatch.delenv("CEP_COMMAND")
-    monkeypatch.setattr(_show, "command_path", lambda: None)
+    monkeypatch.setattr(_command, "command_path", lambda: None)
     with pytest.raises(FileNotFoundError, match="no cep command"):
         cep.show(job)
 
 
 def test_the_command_of_the_package_is_the_default(job, command, monkeypatch):
     monkeypatch.delenv("CEP_COMMAND")
-    monkeypatch.setattr(_show, "command_path", lambda: str(command))
+    monkeypatch.setattr(_command, "command_path", lambda: str(command))
     assert cep.show(job).headline
 
 

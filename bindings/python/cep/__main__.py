@@ -6,23 +6,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from pathlib import Path
-from typing import NoReturn, Optional
-
-
-def _is_program(path: Path) -> bool:
-    """Whether a file is the command itself, not a script that calls this module."""
-    if not os.access(path, os.X_OK):
-        return False
-    with open(path, "rb") as file:
-        return file.read(4) == b"\x7fELF"
-
-
-def command_path() -> Optional[str]:
-    """The path of the command in this package, else of the first on PATH, else None."""
-    folders = [Path(__file__).resolve().parent / "bin", *map(Path, os.get_exec_path())]
-    candidates = (folder / "cep" for folder in folders)
-    return next((str(path) for path in candidates if path.is_file() and _is_program(path)), None)
+from typing import NoReturn
 
 
 def main() -> NoReturn:
@@ -33,7 +17,7 @@ def main() -> NoReturn:
     if sys.argv[1:2] == ["run"]:
         sys.argv[0:2] = ["cep run"]
         importlib.import_module(f"{__package__ or 'cep'}.run").main()
-    command = command_path()
+    command = importlib.import_module(f"{__package__ or 'cep'}._command").command_path()
     if command is None:
         sys.exit("cep: the package carries no command, and there is none on PATH")
     os.execv(command, ["cep", *sys.argv[1:]])

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
 
-from .__main__ import command_path
+from ._command import run_command
 
 Input = Union[str, "os.PathLike[str]"]
 
@@ -26,28 +26,6 @@ _COLUMNS = (
     *((name, f"{name}_ms", "{:,.3f} ms") for name in ("mean", "p50", "p90", "p99", "max")),
     ("share", "share", "{:.1f} %"), ("slowest rank", "slowest_rank", "{}"), ("skew", "skew", "{:.2f}"),
 )  # fmt: skip
-
-
-def find_command() -> str:
-    """The path of the cep command. Raises a FileNotFoundError if there is none."""
-    asked = os.environ.get("CEP_COMMAND")
-    command = asked or command_path()
-    if command is None:
-        raise FileNotFoundError("no cep command: the package carries none, and none is on PATH or in CEP_COMMAND")
-    if asked and not os.access(asked, os.X_OK):
-        raise FileNotFoundError(f"CEP_COMMAND: no program: {asked}")
-    return command
-
-
-def _run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [find_command(), *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
 
 
 def _check(done: subprocess.CompletedProcess[str]) -> None:
@@ -140,7 +118,7 @@ class Shown:
         """The page of ``cep report`` in a frame of its own; None if the command has none, or has failed."""
         with tempfile.TemporaryDirectory(prefix="cep-") as folder:
             path = Path(folder) / "report.html"
-            done = _run(["report", "-o", str(path), *self._report_arguments])
+            done = run_command("report", "-o", str(path), *self._report_arguments)
             if done.returncode != 0 or not path.exists():
                 if "no command" not in done.stderr:
                     self.messages += done.stderr
@@ -190,6 +168,6 @@ def show(
     # A name that begins with a hyphen is no option.
     names = [os.fspath(name) for name in inputs]
     paths = [os.path.join(".", name) if name.startswith("-") else name for name in names]
-    done = _run(["summarize", "--json", "--color=never", f"--by={by}", *filters, *paths])
+    done = run_command("summarize", "--json", "--color=never", f"--by={by}", *filters, *paths)
     _check(done)
     return Shown(json.loads(done.stdout), [*filters, *paths], done.stderr, height)

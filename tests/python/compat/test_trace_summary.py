@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep import compat  # noqa: E402
+from cep import _command, compat  # noqa: E402
 from cep.torch import _trace  # noqa: E402
 
 
@@ -26,12 +26,12 @@ class ProfilingConfig:
 
 @pytest.fixture
 def no_command(monkeypatch):
-    monkeypatch.setattr(_trace, "command_path", lambda: None)
+    monkeypatch.setattr(_command, "command_path", lambda: None)
 
 
 @pytest.fixture
 def real_command(command, monkeypatch):
-    monkeypatch.setattr(_trace, "command_path", lambda: str(command))
+    monkeypatch.setattr(_command, "command_path", lambda: str(command))
 
 
 def run(prof, steps=4):

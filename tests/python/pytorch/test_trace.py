@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
+from cep import _command  # noqa: E402
 from cep.torch import _trace  # noqa: E402
 from training_jobs import steps_in_trace  # noqa: E402
 
@@ -19,7 +20,7 @@ def stub_command(tmp_path, monkeypatch):
     path = tmp_path / "stub"
     path.write_text('#!/bin/sh\nset -e\n[ "$1 $2" = "kernels -o" ]\necho "$@" > "$3"\n')
     path.chmod(0o755)
-    monkeypatch.setattr(_trace, "command_path", lambda: str(path))
+    monkeypatch.setattr(_command, "command_path", lambda: str(path))
 
 
 def run(tracer, steps, first_step=0):
@@ -121,13 +122,14 @@ def test_a_bad_option_is_named(options, named):
 
 
 def test_a_missing_command_is_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr(_trace, "command_path", lambda: None)
+    monkeypatch.setattr(_command, "command_path", lambda: None)
     with pytest.warns(RuntimeWarning, match="no cep command"):
         assert not _trace.summarize_traces(tmp_path)
 
 
 def test_the_command_itself_reads_the_directory(tmp_path, command, monkeypatch):
-    monkeypatch.setattr(_trace, "command_path", lambda: str(command))
+    monkeypatch.setattr(_command, "command_path", lambda: None)
+    monkeypatch.setenv("CEP_COMMAND", str(command))
     kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1, "dur": 2, "pid": 0, "tid": 7, "args": {"device": 0}}
     (tmp_path / "rank_0_trace.json").write_text(json.dumps({"traceEvents": [kernel]}))
     assert _trace.summarize_traces(tmp_path)

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Optional, Union
 
-from ..__main__ import command_path
+from .._command import run_command
 from .._errors import EOPTION, OptionError
 from .._handle import Handle
 from .._launcher import own_rank
@@ -90,13 +90,11 @@ def trace_options(config: Any, defaults: Mapping[str, Any] = _DEFAULTS) -> Optio
 
 def run_kernels(directory: Path, *options: str) -> Optional[str]:
     """Runs ``cep kernels`` over a directory of traces. Returns what it prints; None, with a warning, if that fails."""
-    command = command_path()
-    if command is None:
+    try:
+        done = run_command("kernels", *options, str(directory), timeout_s=_SUMMARY_TIMEOUT_S)
+    except FileNotFoundError:
         warn(f"no cep command is found, so there is no summary of the traces in {directory}")
         return None
-    arguments = [command, "kernels", *options, str(directory)]
-    try:
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=_SUMMARY_TIMEOUT_S, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         warn(f"cep kernels: {error}")
         return None
