@@ -36,7 +36,7 @@ void draw_change(Svg& svg, const Plot& plot, const Change& change, const Axis& x
     if (change.change_interval)
         svg.line("interval " + style, {x(x.clip(change.change_interval->low)), y},
                  {x(x.clip(change.change_interval->high)), y});
-    svg.circle("dot " + style, {x(x.clip(*change.change)), y}, 5);
+    svg.circle("outcome " + style, {x(x.clip(*change.change)), y}, 5);
     const std::string sign = change.outcome == Outcome::same ? " ~" : change.outcome == Outcome::undecided ? " ?" : "";
     svg.text("label", {plot.right + 12, y + 4}, Anchor::start, fmt::format("{:+.1f} %{}", 100 * *change.change, sign));
     svg.text("tick", {plot.right + 92, y + 4}, Anchor::start,

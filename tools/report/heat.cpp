@@ -144,7 +144,7 @@ class Builder {
         };
         const auto longest = std::find_if(view_.phases.begin(), view_.phases.end(), is_work);
         const std::size_t phase = view_.blamed.empty() ? static_cast<std::size_t>(longest - view_.phases.begin())
-                                                       : view_.phase_of(view_.blamed.front().phase);
+                                                       : view_.phase_of(view_.first_blame.phase);
         return phase < view_.phases.size() ? phase : 0;
     }
 
@@ -152,7 +152,7 @@ class Builder {
     void choose_rows(const std::vector<double>& excess_ms, double least_ms) {
         constexpr std::size_t most_slow = 128;
         std::vector<std::size_t>& order = heat_.order;
-        order = view_.blamed_ranks();
+        order = view_.blamed;
         std::set<std::size_t> known(order.begin(), order.end());
         std::size_t slow = order.size();
         for (const std::size_t rank : order_known(excess_ms, std::greater<>())) {

@@ -41,7 +41,6 @@ void draw_legend(Svg& svg, const Plot& plot, const Range& scale) {
 
 void draw_rows(Svg& svg, const Plot& plot, const JobView& view, const HeatMap& heat) {
     constexpr double least_pitch = 13;
-    const std::vector<std::size_t> blamed = view.blamed_ranks();
     const double each = (plot.bottom - plot.top) / static_cast<double>(heat.rows.size());
     double free_from = 0;
     svg.group("heat-rows");
@@ -49,7 +48,7 @@ void draw_rows(Svg& svg, const Plot& plot, const JobView& view, const HeatMap& h
         const double y = plot.top + (static_cast<double>(row) + 0.5) * each + 4;
         if (y < free_from) continue;
         free_from = y + least_pitch;
-        const bool is_blamed = std::find(blamed.begin(), blamed.end(), heat.rows[row].front()) != blamed.end();
+        const bool is_blamed = std::count(view.blamed.begin(), view.blamed.end(), heat.rows[row].front()) > 0;
         svg.text(is_blamed ? "tick bad" : "tick", {plot.left - 6, y}, Anchor::end, view.label_of(heat.rows[row]));
     }
     svg.end_group();

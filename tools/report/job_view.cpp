@@ -66,10 +66,14 @@ void find_steps(const Job& job, JobView& view) {
 }
 
 void find_blamed(const tool::Verdict& verdict, JobView& view) {
+    std::set<std::size_t> known = {view.ranks.size()};  // that of a rank that the view does not have
     const auto add = [&](const tool::Finding& one, std::int64_t first_step, std::int64_t last_step) {
-        for (const std::int64_t rank : one.ranks)
-            if (const std::size_t index = view.index_of(rank); index < view.ranks.size())
-                view.blamed.push_back({index, one.phase, first_step, last_step});
+        for (const std::int64_t rank : one.ranks) {
+            const std::size_t index = view.index_of(rank);
+            if (!known.insert(index).second) continue;
+            if (view.blamed.empty()) view.first_blame = {one.phase, first_step, last_step};
+            view.blamed.push_back(index);
+        }
     };
     for (const tool::Finding* const one : verdict.stragglers()) add(*one, one->first_step, one->last_step);
     for (const tool::Finding* const one : verdict.groups()) add(*one, one->first_step, one->last_step);
@@ -113,14 +117,6 @@ std::string JobView::describe_rank(std::size_t index) const {
 std::string JobView::label_of(const std::vector<std::size_t>& row) const {
     return row.size() == 1 ? fmt::format("{}", ranks[row.front()])
                            : fmt::format("{}–{}", ranks[row.front()], ranks[row.back()]);
-}
-
-std::vector<std::size_t> JobView::blamed_ranks() const {
-    std::vector<std::size_t> found;
-    std::set<std::size_t> known;
-    for (const Blamed& one : blamed)
-        if (known.insert(one.rank).second) found.push_back(one.rank);
-    return found;
 }
 
 std::vector<std::vector<std::size_t>> JobView::peers() const {

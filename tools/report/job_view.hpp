@@ -29,9 +29,8 @@ struct PhaseView {
     [[nodiscard]] std::string color() const { return color_of(kind, name); }
 };
 
-/// A rank that the verdict blames, and where.
-struct Blamed {
-    std::size_t rank = 0;  // index
+/// What the verdict blames most, and where.
+struct Blame {
     std::string phase;
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
@@ -48,7 +47,8 @@ struct JobView {
     std::size_t left_out_phases = 0;  // with less time
     Bins steps;                       // columns: the steps that were kept, or bins of them where these are many
     std::size_t recorded_steps = 0;
-    std::vector<Blamed> blamed;  // the most costly first
+    std::vector<std::size_t> blamed;  // indices of ranks, the most costly first, each once
+    Blame first_blame;                // of the first of these
     bool blames_stage = false;
     std::vector<double> slowness_ms;  // by rank: mean own work beyond the median of its role; NaN where not known
 
@@ -62,8 +62,6 @@ struct JobView {
     [[nodiscard]] std::string describe_rank(std::size_t index) const;
     /// The numbers of ranks that share a row: "5", "6–9".
     [[nodiscard]] std::string label_of(const std::vector<std::size_t>& row) const;
-    /// The most costly of the blamed ranks first, each once.
-    [[nodiscard]] std::vector<std::size_t> blamed_ranks() const;
     /// Indices of ranks that are compared with each other: those of a role, or all where a stage has more work.
     [[nodiscard]] std::vector<std::vector<std::size_t>> peers() const;
 };

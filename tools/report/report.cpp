@@ -45,14 +45,13 @@ void write_rows(JsonWriter& json, const JobView& view, const HeatMap& heat) {
     std::vector<std::int64_t> hosts;
     std::map<std::string_view, std::int64_t> hosts_by_name;
     std::vector<std::int64_t> blamed;
-    const std::vector<std::size_t> all_blamed = view.blamed_ranks();
     for (const tool::RankRole& rank : view.who) hosts_by_name.try_emplace(rank.host, hosts_by_name.size());
     for (const std::vector<std::size_t>& row : heat.rows) {
         labels.push_back(view.label_of(row));
         who.push_back(row.size() == 1 ? printable(view.describe_rank(row.front())) : "ranks " + labels.back());
         ranks.push_back(view.ranks[row.front()]);
         hosts.push_back(hosts_by_name.at(view.who[row.front()].host));
-        blamed.push_back(std::count(all_blamed.begin(), all_blamed.end(), row.front()));
+        blamed.push_back(std::count(view.blamed.begin(), view.blamed.end(), row.front()));
     }
     json.object("rows",
                 [&] { json.members("label", labels, "who", who, "rank", ranks, "host", hosts, "blamed", blamed); });

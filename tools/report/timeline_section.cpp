@@ -108,38 +108,36 @@ class TimelineFinder {
         return clock == tool::Clock::external ? other_clock : first_stream + sample.stream();
     }
 
+    void add_step(std::int64_t step, std::size_t most) {
+        const bool is_known =
+            std::any_of(found_.steps.begin(), found_.steps.end(), [&](const auto& one) { return one.step == step; });
+        if (!is_known && found_.steps.size() < most) found_.steps.push_back({step});
+    }
+
     void choose_steps(const std::vector<std::int64_t>& asked) {
-        if (!asked.empty()) {
-            for (const std::int64_t step : asked)
-                if (found_.steps.size() < most_chosen_steps) found_.steps.push_back({step});
-            return;
-        }
-        if (table_ == nullptr || table_->steps.empty()) {
-            found_.steps.push_back({view_.steps.first[view_.steps.size() / 2]});
-            return;
-        }
+        for (const std::int64_t step : asked) add_step(step, most_chosen_steps);
+        if (!asked.empty()) return;
+        if (table_ == nullptr || table_->steps.empty())
+            return add_step(view_.steps.first[view_.steps.size() / 2], most_steps);
         const auto add = [&](std::size_t index) {
-            if (index >= table_->steps.size() || found_.steps.size() == most_steps) return;
-            const std::int64_t step = table_->steps[index];
-            if (std::none_of(found_.steps.begin(), found_.steps.end(),
-                             [step](const auto& one) { return one.step == step; }))
-                found_.steps.push_back({step});
+            if (index < table_->steps.size()) add_step(table_->steps[index], most_steps);
         };
-        if (!view_.blamed.empty()) add(slow_step_of(view_.blamed.front()));
+        if (!view_.blamed.empty()) add(slow_step());
         const std::vector<double>& step_ms = table_->median_step_ms;
         const std::size_t longest = index_of_quantile(step_ms, 1);
         if (longest < step_ms.size() && step_ms[longest] > much_longer * tool::median_of(step_ms)) add(longest);
         if (found_.steps.empty()) add(index_of_quantile(step_ms, 0.5));
-        if (found_.steps.empty()) found_.steps.push_back({table_->steps.front()});
+        if (found_.steps.empty()) add(0);
     }
 
-    /// In which a blamed rank works clearly, but not exceptionally long.
-    [[nodiscard]] std::size_t slow_step_of(const Blamed& blamed) const {
+    /// In which the first blamed rank works clearly, but not exceptionally long.
+    [[nodiscard]] std::size_t slow_step() const {
         constexpr double q = 0.8;
         std::vector<double> own_ms(table_->steps.size(), NAN);
         for (std::size_t step = 0; step < own_ms.size(); ++step)
-            if (table_->steps[step] >= blamed.first_step && table_->steps[step] <= blamed.last_step)
-                own_ms[step] = own_ms_.at(blamed.rank, step);
+            if (table_->steps[step] >= view_.first_blame.first_step &&
+                table_->steps[step] <= view_.first_blame.last_step)
+                own_ms[step] = own_ms_.at(view_.blamed.front(), step);
         return index_of_quantile(own_ms, q);
     }
 
@@ -150,7 +148,7 @@ class TimelineFinder {
                     add_rank(index, "chosen", most_chosen_ranks);
             return;
         }
-        std::vector<std::size_t> blamed = view_.blamed_ranks();
+        std::vector<std::size_t> blamed = view_.blamed;
         std::set<std::optional<std::int64_t>> stages;
         for (const tool::RankRole& rank : view_.who) stages.insert(rank.pp);
         blamed.resize(std::min<std::size_t>(blamed.size(), stages.size() > 1 ? 1 : 2));

@@ -30,12 +30,12 @@ bool are_near(Point a, Point b) {
     return std::abs(a.first - b.first) < 60 && std::abs(a.second - b.second) < 16;
 }
 
-/// Dots that lie close together share a name.
+/// Of the ranks that are blamed. Dots that lie close together share a name.
 template <typename PointOf>
-void name_dots(Svg& svg, const JobView& view, const std::vector<std::size_t>& ranks, PointOf point_of) {
+void name_dots(Svg& svg, const JobView& view, PointOf point_of) {
     constexpr std::size_t most = 4;
     std::vector<std::pair<Point, std::vector<std::int64_t>>> names;
-    for (const std::size_t rank : ranks) {
+    for (const std::size_t rank : view.blamed) {
         const Point at = point_of(rank);
         if (std::isnan(at.first) || std::isnan(at.second)) continue;
         const auto near =
@@ -66,8 +66,7 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
     draw_values_at_left(svg, plot, y, 5, tick_ms);
     draw_axis_name(svg, plot, "own work of a step");
     svg.text("axis", {plot.left, 14}, Anchor::start, "waiting for other ranks in a step");
-    const std::vector<std::size_t> blamed = view.blamed_ranks();
-    const std::set<std::size_t> is_blamed(blamed.begin(), blamed.end());
+    const std::set<std::size_t> is_blamed(view.blamed.begin(), view.blamed.end());
     std::set<std::pair<long, long>> drawn;  // dots that lie on each other look like one
     const auto point_of = [&](std::size_t rank) { return Point(x(own.by_rank[rank]), y(wait.by_rank[rank])); };
     const auto draw_dot = [&](std::size_t rank, std::string_view style, double radius) {
@@ -81,8 +80,8 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
     for (std::size_t rank = 0; rank < view.ranks.size(); ++rank)
         if (!is_blamed.contains(rank)) draw_dot(rank, "dot", 4);
     drawn.clear();
-    for (const std::size_t rank : blamed) draw_dot(rank, "dot bad", 5);
-    name_dots(svg, view, blamed, point_of);
+    for (const std::size_t rank : view.blamed) draw_dot(rank, "dot bad", 5);
+    name_dots(svg, view, point_of);
     return Figure(svg);
 }
 

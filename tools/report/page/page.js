@@ -16,6 +16,7 @@
   const element = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, ...children);
   const shape = (tag, attributes, ...children) =>
     fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, ...children);
+  const label = (style, x, y, anchor, text) => shape("text", { class: style, x, y, "text-anchor": anchor }, text);
 
   function button(text, title, onClick) {
     const made = element("button", { type: "button", title }, text);
@@ -39,7 +40,6 @@
     return ms >= 1 || ms === 0 ? `${digits(ms)}\u00a0ms` : `${digits(ms * 1000)}\u00a0µs`;
   }
   const range = (first, last) => (first === last ? `step ${number(first)}` : `steps ${number(first)}–${number(last)}`);
-  const stepsOf = ({ first, last }, column) => range(first[column], last[column]);
 
   const tip = element("div", { id: "tip", hidden: "" });
   const titles = new WeakMap(); // taken out of the elements, so that the browser shows no tip of its own
@@ -308,7 +308,7 @@
     label() {
       const { layer } = this;
       const put = (id, texts) => byId(id).replaceChildren(...texts);
-      put("heat-title", [shape("text", { class: "title", x: this.left, y: 20 }, layer.title)]);
+      put("heat-title", [label("title", this.left, 20, "start", layer.title)]);
       [layer.low, Math.sqrt(layer.low * layer.high), layer.high].forEach((ms, i) => {
         byId("heat-scale").children[i].textContent = (i ? "" : "≤ ") + time(Number(ms.toPrecision(3)));
       });
@@ -319,8 +319,7 @@
         if (y < free) continue;
         free = y + 13;
         const style = data.rows.blamed[this.order[row]] ? "tick bad" : "tick";
-        const place = { class: style, x: this.left - 6, y, "text-anchor": "end" };
-        labels.push(shape("text", place, data.rows.label[this.order[row]]));
+        labels.push(label(style, this.left - 6, y, "end", data.rows.label[this.order[row]]));
       }
       put("heat-rows", labels);
       const parts = Math.min(8, last - first) || 1;
@@ -328,8 +327,7 @@
       for (let i = 0; i <= parts && i <= last - first; i += 1) {
         const column = first + Math.floor((i * (last - first)) / parts);
         const x = this.left + this.placeOfCell(0, column)[0] * this.width;
-        const place = { class: "tick", x, y: this.bottom + 16, "text-anchor": "middle" };
-        columns.push(shape("text", place, number(data.steps.first[column])));
+        columns.push(label("tick", x, this.bottom + 16, "middle", number(data.steps.first[column])));
       }
       put("heat-columns", columns);
       const steps = range(data.steps.first[first], data.steps.last[last]);
@@ -352,7 +350,8 @@
     describeCell(row, column) {
       const code = this.codeOf(row, column);
       const value = code === 0 ? "no row" : `${code === 1 ? "≤" : "≈"} ${time(this.valueOf(code))}`;
-      return [value, data.rows.who[this.order[row]], stepsOf(data.steps, column), this.layer.title].join("\n");
+      const steps = range(data.steps.first[column], data.steps.last[column]);
+      return [value, data.rows.who[this.order[row]], steps, this.layer.title].join("\n");
     }
 
     move(right, down) {
@@ -403,7 +402,7 @@
         const room = Math.floor((to - from) / 7.5);
         const text = name.length > room ? `${name.slice(0, room - 1)}…` : name;
         const style = rect.getAttribute("class").replace("part", "on");
-        if (room >= 4) this.group.append(shape("text", { class: style, x: from + 4, y: y + 11 }, text));
+        if (room >= 4) this.group.append(label(style, from + 4, y + 11, "start", text));
       }
       for (const join of this.group.querySelectorAll(".join"))
         join.style.display = this.view.x1 - this.view.x0 === 1 ? "" : "none";
@@ -418,7 +417,7 @@
       for (let ms = Math.ceil(from / step) * step; ms <= to; ms += step) {
         const x = this.left + ((ms - from) / (to - from)) * this.width;
         parts.push(shape("path", { class: "grid", d: `M${x} ${this.top}V${this.bottom}` }));
-        parts.push(shape("text", { class: "tick", x, y: this.bottom + 16, "text-anchor": "middle" }, time(ms)));
+        parts.push(label("tick", x, this.bottom + 16, "middle", time(ms)));
       }
       this.ticks.replaceChildren(...parts);
       this.where.textContent = `${time(from)} to ${time(to)}`;
