@@ -25,13 +25,6 @@ namespace {
 
 using namespace tool;
 
-bool has_comm(const Job& job) {
-    for (const SeriesOfRank& of : all_series(job.ranks))
-        for (const PhaseSeries& phase : of.series->phases)
-            if (phase.kind == schema::Kind::comm) return true;
-    return false;
-}
-
 bool reads_standard_input(const InputSet& set) {
     return std::any_of(set.files.begin(), set.files.end(),
                        [](const InputFile& file) { return file.is_standard_input(); });
@@ -148,7 +141,8 @@ struct ReportCommand {
             inputs.table = &table;
         }
         std::optional<comm::CommReport> comm;
-        if (has_comm(job)) comm = comm::make_report(job, {});
+        if (any_phase(job.ranks, [](const PhaseSeries& phase) { return phase.kind == schema::Kind::comm; }))
+            comm = comm::make_report(job, {});
         inputs.comm = comm ? &*comm : nullptr;
         const report::Report report = report::make_report(inputs, std::move(view));
         if (summary.phases.empty()) say_no_spans("report");

@@ -43,6 +43,12 @@ std::vector<SeriesOfRank> all_series(const RankSeries& ranks) {
     return all;
 }
 
+bool any_phase(const RankSeries& ranks, bool (*is_one)(const PhaseSeries& phase)) {
+    for (const SeriesOfRank& of : all_series(ranks))
+        if (std::any_of(of.series->phases.begin(), of.series->phases.end(), is_one)) return true;
+    return false;
+}
+
 std::vector<std::int64_t> all_steps(const RankSeries& ranks) {
     std::vector<std::int64_t> all;
     std::size_t sorted = 0;  // the first of them, each once

@@ -76,6 +76,8 @@ struct SeriesOfRank {
 /// Rank by rank.
 [[nodiscard]] std::vector<SeriesOfRank> all_series(const RankSeries& ranks);
 
+[[nodiscard]] bool any_phase(const RankSeries& ranks, bool (*is_one)(const PhaseSeries& phase));
+
 /// One phase of one series.
 struct SeriesOfPhase {
     std::int64_t rank = 0;

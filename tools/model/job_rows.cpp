@@ -46,12 +46,9 @@ void count_rows(std::span<Row> rows) {
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seq = static_cast<std::uint32_t>(i);
 }
 
-bool any_start(const RankSeries& ranks) {
-    for (const auto& [rank, of_rank] : ranks)
-        for (const RunSeries& series : of_rank)
-            for (const PhaseSeries& phase : series.phases)
-                for (const Sample& sample : phase.samples)
-                    if (sample.has_start()) return true;
+bool any_start(const PhaseSeries& phase) {
+    for (const Sample& sample : phase.samples)
+        if (sample.has_start()) return true;
     return false;
 }
 
@@ -65,7 +62,7 @@ struct LocatedRow : TimedRow {
 }  // namespace
 
 JobRows::JobRows(const Job& job, std::size_t threads, bool may_place)
-    : are_placed_(may_place && !any_start(job.ranks)) {
+    : are_placed_(may_place && !any_phase(job.ranks, any_start)) {
     if (job.filter.has_phases()) {
         reason_ = "only some phases were asked for";
         return;

@@ -296,20 +296,6 @@ GroupRules find_teams(const JobRows& job, std::size_t threads) {
     return rules;
 }
 
-bool any_blocks(const RankSeries& ranks) {
-    for (const SeriesOfRank& of : all_series(ranks))
-        for (const PhaseSeries& phase : of.series->phases)
-            if (phase.blocks) return true;
-    return false;
-}
-
-bool may_share_names(const RankSeries& ranks) {
-    for (const SeriesOfRank& of : all_series(ranks))
-        for (const PhaseSeries& phase : of.series->phases)
-            if (phase.may_share_name) return true;
-    return false;
-}
-
 bool have_different_coordinates(const RankSeries& ranks) {
     const auto coordinates = [](const std::vector<RunSeries>& of_rank) { return coordinates_of(of_rank.back().run); };
     return std::any_of(ranks.begin(), ranks.end(), [&](const auto& rank) {
@@ -340,10 +326,10 @@ void name_groups(const GroupRules& rules, const JobRows& rows, RankSeries& ranks
 
 bool separate_groups(Job& job, std::size_t threads) {
     if (job.ranks.size() <= 2 || job.collectives.size() <= 1) return false;
-    if (!may_share_names(job.ranks)) return false;
+    if (!any_phase(job.ranks, [](const PhaseSeries& phase) { return phase.may_share_name; })) return false;
     // Work waits for communication inside of it under tensor parallelism, of which there are several groups.
     const bool has_coordinates = have_different_coordinates(job.ranks);
-    if (!has_coordinates && !any_blocks(job.ranks)) return false;
+    if (!has_coordinates && !any_phase(job.ranks, [](const PhaseSeries& phase) { return phase.blocks; })) return false;
     const JobRows rows(job, threads);
     if (!rows.reason().empty()) return false;
     const GroupRules rules = has_coordinates ? find_rules(rows, threads) : find_teams(rows, threads);
