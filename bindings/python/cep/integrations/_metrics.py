@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import json
-import queue
 import threading
 import warnings
 from typing import Any, Callable, Iterable, Mapping, Optional, Union
 
+from .._background import Background
 from .._own_rows import OwnRows
 from .._profiler import Profiler
 
@@ -73,7 +72,6 @@ def sink_of(logger: Logger, prefix: str) -> Sink:
 _QUEUE_LENGTH = 8
 _FLUSH_TIMEOUT_S = 1.0
 _CLOSE_TIMEOUT_S = 5.0
-_STOP = object()
 
 
 def _aggregates(lines: Iterable[bytes], prefix: str) -> dict[str, float]:
@@ -116,17 +114,16 @@ class MetricsLogger:
         self._profiler = profiler
         self._prefix = prefix
         self._sink = sink_of(logger, prefix)
-        self._requests: queue.Queue[Any] = queue.Queue(_QUEUE_LENGTH)
         self.dropped = 0
         """Calls of log() that found the queue full."""
         self.failed = 0
         """Calls in which the logger raised. The first one is a warning."""
-        self._closed = False
-        self._thread: Optional[threading.Thread] = None
+        self._last_step: Optional[int] = None  # that was asked for
+        self._during_close = False
+        self._background: Optional[Background] = None
         if profiler.enabled and profiler.path is not None:
-            lines = OwnRows(profiler.path, limit_bytes=None)
-            self._thread = threading.Thread(target=self._run, args=(lines,), name="cep-metrics", daemon=True)
-            self._thread.start()
+            self._rows = OwnRows(profiler.path, limit_bytes=None)
+            self._background = Background("cep-metrics", self._answer, _QUEUE_LENGTH, at_end=self._log_rest)
 
     def log(self, step: Optional[int] = None) -> bool:
         """Asks for what was recorded since the last call to be logged. Never waits.
@@ -137,14 +134,11 @@ class MetricsLogger:
         Returns:
             Whether it will be logged: False if off, closed, or dropped.
         """
-        if self._thread is None or self._closed:
+        if self._background is None or self._background.is_ending:
             return False
-        try:
-            self._requests.put_nowait(step)
-        except queue.Full:
-            self.dropped += 1
-            return False
-        return True
+        is_asked = self._background.ask(step)
+        self.dropped += not is_asked
+        return is_asked
 
     def close(self, timeout: float = _CLOSE_TIMEOUT_S) -> bool:
         """Logs what was asked for, and ends the thread. If it returns False, it can be called again, to wait longer.
@@ -155,42 +149,37 @@ class MetricsLogger:
         Returns:
             Whether all was logged in time.
         """
-        self._closed = True
-        if self._thread is None:
+        if self._background is None:
             return True
-        with contextlib.suppress(queue.Full):  # then it ends by itself, once it has emptied the queue
-            self._requests.put_nowait(_STOP)
-        self._thread.join(max(0.0, timeout))
+        self._background.end()
+        self._background.thread.join(max(0.0, timeout))
         return not self._is_alive()
 
     def _is_alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._background is not None and self._background.thread.is_alive()
 
-    def _run(self, lines: OwnRows) -> None:
-        during_close = False
-        step: Optional[int] = None
-        for step in iter(self._requests.get, _STOP):
-            during_close = not self._profiler.enabled
-            self._try_to_log(lines, step)
-            if self._closed and self._requests.empty():
-                break
-        if during_close:  # the last rows may have been written since
-            self._try_to_log(lines, step)
+    def _answer(self, step: Optional[int]) -> None:
+        self._last_step, self._during_close = step, not self._profiler.enabled
+        self._try_to_log()
 
-    def _try_to_log(self, lines: OwnRows, step: Optional[int]) -> None:
+    def _log_rest(self) -> None:
+        if self._during_close:  # the last rows may have been written since
+            self._try_to_log()
+
+    def _try_to_log(self) -> None:
         try:
-            self._log_rows(lines, step)
+            self._log_rows()
         except Exception as error:  # a logger's failure is no reason to end a training
             self.failed += 1
             if self.failed == 1:
                 warnings.warn(f"cep: metrics are not logged: {error!r}", RuntimeWarning, stacklevel=1)
 
-    def _log_rows(self, lines: OwnRows, step: Optional[int]) -> None:
+    def _log_rows(self) -> None:
         if self._profiler.enabled:
             self._profiler.flush(_FLUSH_TIMEOUT_S)
-        metrics = _aggregates(lines.lines(), self._prefix)
+        metrics = _aggregates(self._rows.lines(), self._prefix)
         if metrics:
-            self._sink({**metrics, f"{self._prefix}lost": float(self._profiler.stats.lost)}, step)
+            self._sink({**metrics, f"{self._prefix}lost": float(self._profiler.stats.lost)}, self._last_step)
 
 
 _loggers: list[MetricsLogger] = []  # of log_metrics(): each until its thread has ended
@@ -200,7 +189,7 @@ _lock = threading.Lock()
 def _logger_of(profiler: Profiler, logger: Logger, prefix: str) -> MetricsLogger:
     with _lock:
         found: Optional[MetricsLogger] = profiler._parts.get(MetricsLogger)
-        if found is None or found._closed:
+        if found is None or found._background is None or found._background.is_ending:
             found = MetricsLogger(profiler, logger, prefix=prefix)
             _loggers[:] = [other for other in _loggers if other._is_alive()]
             if found._is_alive():

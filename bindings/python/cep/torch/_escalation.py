@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections import deque
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
+from .._background import Background
 from .._handle import Handle
 from .._messages import warn
 from .._own_rows import OwnRows, OwnSpan
@@ -134,7 +133,6 @@ class Escalation(Handle):
         self._paused_until_step = -1
         self._reason: Optional[str] = None
         self._ended: list[Capture] = []  # whose traces are not written yet
-        self._wake_requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._is_on = profiler.path is not None and profiler.enabled and (ranks is None or profiler.rank in ranks)
         if profiler.path is None or not self._is_on:
             return
@@ -142,7 +140,7 @@ class Escalation(Handle):
         self._rows = OwnRows(profiler.path)
         step_listeners(profiler).add(self._on_step)
         profiler._at_close.append(self._retire)
-        threading.Thread(target=self._watch, name="cep-escalation", daemon=True).start()
+        self._background = Background("cep-escalation", self._ask_rule, most_waiting=1)
 
     def close(self) -> None:
         """Ends the escalation. A trace that is under way is written with the steps that it has so far; this waits for
@@ -163,7 +161,7 @@ class Escalation(Handle):
     def _retire(self) -> None:
         """Stops listening to steps, and ends the background thread."""
         step_listeners(self._profiler).remove(self._on_step)
-        self._wake_requests.put(False)
+        self._background.end()
 
     def _on_step(self, recorded: bool) -> bool:
         """Runs on the trainer's thread, at the begin of each step."""
@@ -180,8 +178,8 @@ class Escalation(Handle):
             self._retire()
         elif self._reason is not None:
             self._start(step)
-        elif recorded and step >= self._paused_until_step and self._wake_requests.empty():
-            self._wake_requests.put(True)
+        elif recorded and step >= self._paused_until_step:
+            self._background.ask()  # unless it is behind
         return True  # a trace is of steps that are not recorded, too
 
     def _start(self, step: int) -> None:
@@ -205,14 +203,15 @@ class Escalation(Handle):
             except Exception as error:
                 warn(f"on_trace: {type(error).__name__}: {error}")
 
-    def _watch(self) -> None:
+    def _ask_rule(self, _: object) -> None:
         """Runs on the background thread."""
-        while self._wake_requests.get():
-            try:
-                reason = self._rule(list(self._rows.read()))
-            except Exception as error:
-                warn(f"no more escalation: its rule raised {type(error).__name__}: {error}")
-                self._left = 0
-                return
-            if reason and self._reason is None:
-                self._reason = reason
+        if self._left == 0:
+            return
+        try:
+            reason = self._rule(list(self._rows.read()))
+        except Exception as error:
+            warn(f"no more escalation: its rule raised {type(error).__name__}: {error}")
+            self._left = 0
+            return
+        if reason and self._reason is None:
+            self._reason = reason

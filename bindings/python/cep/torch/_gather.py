@@ -6,11 +6,11 @@ from __future__ import annotations
 import atexit
 import datetime
 import math
-import queue
 import threading
 import weakref
 from typing import Callable, Iterable, Optional, Sequence
 
+from .._background import Background
 from .._handle import Handle
 from .._messages import warn
 from .._own_rows import OwnRows, OwnSpan
@@ -88,15 +88,13 @@ class Gather(Handle):
         self._rows = None if profiler.path is None else OwnRows(profiler.path)
         self.rank: int = profiler.rank if group is None else dist.get_rank()
         """This process's rank in the job."""
-        self._closed = False
         self._recorded_steps = 0
         self._unpolled: Optional[Summary] = None
-        self._rounds: queue.Queue[bool] = queue.Queue(_BACKLOG)
+        self._rounds: Optional[Background] = None
         if group is not None:
+            self._rounds = Background("cep-gather", self._exchange, _BACKLOG)
             step_listeners(profiler).add(self._on_step)
-            self._thread = threading.Thread(target=self._work, name="cep-gather", daemon=True)
-            self._thread.start()
-            atexit.register(_end_at_exit, self._thread, weakref.ref(self), weakref.ref(group))
+            atexit.register(_end_at_exit, self._rounds.thread, weakref.ref(self), weakref.ref(group))
 
     def poll(self) -> Optional[Summary]:
         """The latest summary if poll() has not returned it yet, else None. For trainers that log it on their own
@@ -120,30 +118,25 @@ class Gather(Handle):
         self._recorded_steps += 1
         # One step late, so that the rows of the step before have had the time of a step to be written.
         if self._recorded_steps % self._every == 1 % self._every and self._recorded_steps > 1:
-            try:
-                self._rounds.put_nowait(True)
-            except queue.Full:
+            if self._rounds is not None and not self._rounds.ask():
                 self._give_up(f"{_BACKLOG} rounds wait for a rank that does not answer")
         return True
 
     def _end_thread(self) -> None:
         """Ends the background thread after the rounds that wait already: the other ranks expect this one in them."""
         step_listeners(self._profiler).remove(self._on_step)
-        try:
-            self._rounds.put_nowait(False)
-        except queue.Full:
-            self._closed = True
+        if self._rounds is not None:
+            self._rounds.end()
 
-    def _work(self) -> None:
+    def _exchange(self, _: object) -> None:
+        """Runs on the background thread."""
         try:
-            while self.failure is None and self._rounds.get():
-                self._exchange()
-                if self._closed and self._rounds.empty():
-                    return
+            if self.failure is None:
+                self._gather()
         except Exception as error:
             self._give_up(f"{type(error).__name__}: {error}")
 
-    def _exchange(self) -> None:
+    def _gather(self) -> None:
         mine = to_tensor(self._measure())
         all_ranks = [torch.empty_like(mine) for _ in self._ranks]
         # The group's own method, which nothing wraps: this is no collective of the trainer's, and gets no row.
