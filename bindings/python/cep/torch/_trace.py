@@ -18,12 +18,8 @@ from ._capture import OPTIONS, Capture
 _SUMMARY_TIMEOUT_S = 120.0
 _LONGEST, _MOST_FLOPS = 30, 20
 _BY_DEFAULT = {"record_shapes": True, "profile_memory": True, "with_flops": True}  # FLOPs are counted from shapes
-_KEYS = frozenset(
-    (
-        "enable", "ranks", "start_step", "end_step", "directory", "trace_dir", "output_dir", "world_size", "tensorboard",
-        *OPTIONS,
-    )  # fmt: skip
-)
+_OWN = ("enable", "ranks", "start_step", "end_step", "directory", "trace_dir", "output_dir", "world_size", "tensorboard")
+_KEYS = frozenset((*_OWN, *OPTIONS))
 _DEFAULTS = {"start_step": 0, "end_step": 1, "directory": "torch_profiler"}
 _OF_KEMPNERFORGE = {"start_step": 5, "end_step": 8, "directory": "profiler_traces"}
 
