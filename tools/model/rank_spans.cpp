@@ -66,6 +66,18 @@ void PhaseWalk::search_step(std::uint32_t step) {
     find_position(low < samples.size());
 }
 
+void PhaseWalk::prefetch(std::span<const std::uint32_t> steps) const {
+    if (is_at_end()) return;
+    const SampleList& samples = series_->samples;
+    const auto next = static_cast<double>(next_.index());
+    const auto end = static_cast<double>(samples.size());
+    const double per_position = (end - next) / (1.0 + positions_[samples.back().step_index] - position_);
+    for (const std::uint32_t step : steps) {
+        const double guess = next + per_position * (2.0 * step + 1 - position_);
+        if (guess >= next && guess < end) __builtin_prefetch(&samples[static_cast<std::size_t>(guess)]);
+    }
+}
+
 RankPhases::RankPhases(const std::vector<RunSeries>& all_series) {
     std::unordered_map<std::string_view, std::uint32_t> indices;
     for (const RunSeries& series : all_series) {

@@ -85,6 +85,8 @@ class PhaseWalk {
         if (position_ < 2 * step + 1) [[unlikely]]
             search_step(step);
     }
+    /// Has the memory of their samples read ahead, as far as a guess tells.
+    void prefetch(std::span<const std::uint32_t> steps) const;
 
   private:
     void find_position(bool has_sample) { position_ = has_sample ? positions_[(*next_).step_index] : behind_all; }
