@@ -7,7 +7,6 @@ stands before that operator in PyTorch's dispatcher. On other steps nothing does
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import threading
@@ -21,7 +20,7 @@ from .._profiler import Profiler
 from ._collectives import nested, recorder_of
 from ._hooks import BucketFunction, BucketTimer, note_failure
 from ._pytorch import ProcessGroup, torch
-from ._steps import step_listeners
+from ._steps import turn_with_steps
 
 _OPERATOR = "allreduce_"
 # By device: the key that the dispatcher tries before that of the backend.
@@ -68,6 +67,7 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         # It keeps no profiler open.
         self._function = BucketFunction(self, torch._C._AutoDispatchBelowAutograd)
         self._is_registered = False
+        self._stop: Removal = lambda: None
         self._lock = threading.RLock()
 
     def hold(self, group: ProcessGroup, device: str) -> Removal:
@@ -75,28 +75,20 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         with self._lock:
             self._keys.add(_KEYS[device])
             self._check()
-            if not self._groups:
-                step_listeners(self._profiler).add(self._turn)
-                self._profiler._at_close.append(self._release_all)
             self._groups.append(group)
-            self._turn(bool(self._profiler._recording))
+            if len(self._groups) == 1:
+                self._stop = turn_with_steps(self._profiler, self._turn)
+            else:
+                self._turn(bool(self._profiler._recording))
         return lambda: self._release(group)
 
     def _release(self, group: ProcessGroup) -> None:
         with self._lock:
             if group in self._groups:
                 self._groups.remove(group)
-            if not self._groups:
-                self._release_all()
-
-    def _release_all(self) -> None:
-        with self._lock:
-            self._groups.clear()
-            self._keys.clear()
-            step_listeners(self._profiler).remove(self._turn)
-            with contextlib.suppress(ValueError):  # close() has removed it already, to call it
-                self._profiler._at_close.remove(self._release_all)
-            self._unregister()
+                if not self._groups:
+                    self._keys.clear()
+                    self._stop()
 
     def _turn(self, on: bool) -> bool:
         if on is not self._is_registered:

@@ -20,7 +20,7 @@ from ._hooks import ForwardCalls, Phase, need_hooks
 from ._memory import PhasePeaks, memory_recorder
 from ._optimizer import OptimizerTimer, optimizer_list
 from ._pytorch import Module, Optimizer, distributed_is_initialized, torch
-from ._steps import step_listeners
+from ._steps import Listener, turn_with_steps
 
 _ADVICE = "; the second time counts for nothing: instrument it once, or call remove() on the first handle before"
 
@@ -138,7 +138,7 @@ class Instrumentation(Removable):
         if peaks is not None:
             backward.after = functools.partial(peaks.end, "backward")
             after.insert(0, functools.partial(peaks.end, "optimizer"))
-        turns: list[Callable[[bool], bool]] = []  # of what has hooks during recorded steps
+        turns: list[Listener] = []  # of what has hooks during recorded steps
         if model is not None and self._claim(profiler, model, prefix):
             self._forward = _Forward(profiler, prefix, backward, model, peaks)
             turns.append(self._forward.turn)
@@ -146,11 +146,8 @@ class Instrumentation(Removable):
         for optimizer in optimizers:
             if self._claim(profiler, optimizer):
                 turns.append(OptimizerTimer(optimizer, profiler, optimizer_phase, abandon, after).turn)
-        self._removals += [functools.partial(_stop_turning, profiler, turn) for turn in turns]
+        self._removals += [turn_with_steps(profiler, turn) for turn in turns]
         self._removals += [backward.unwatch, optimizer_phase.abandon, abandon, functools.partial(self._forget, profiler)]
-        for turn in turns:
-            step_listeners(profiler).add(turn)
-            turn(bool(profiler._recording))
         profiler._at_close.append(self.remove)
         return self._forward is not None
 
@@ -172,11 +169,6 @@ class Instrumentation(Removable):
         more."""
         announce: Callable[[Optional[Callable[[], None]]], None] = self._forward.announce if self._forward else lambda _: None
         return announce
-
-
-def _stop_turning(profiler: Profiler, turn: Callable[[bool], bool]) -> None:
-    step_listeners(profiler).remove(turn)
-    turn(False)
 
 
 @profiler_first

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Callable, Optional
 
+from .._handle import Removal
 from .._profiler import Profiler
 
 Listener = Callable[[bool], Optional[bool]]
@@ -45,3 +47,20 @@ class StepListeners:
 
 def step_listeners(profiler: Profiler) -> StepListeners:
     return profiler._part(StepListeners)
+
+
+def turn_with_steps(profiler: Profiler, turn: Listener) -> Removal:
+    """Has something be on during recorded steps, from now on: until the profiler is closed, or the returned function is
+    called, which turns it off."""
+    listeners = step_listeners(profiler)
+
+    def stop() -> None:
+        with contextlib.suppress(ValueError):  # close() has removed it already, to call it
+            profiler._at_close.remove(stop)
+        listeners.remove(turn)
+        turn(False)
+
+    profiler._at_close.append(stop)
+    listeners.add(turn)
+    turn(bool(profiler._recording))
+    return stop
