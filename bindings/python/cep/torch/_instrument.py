@@ -146,7 +146,8 @@ class Instrumentation(Removable):
         for optimizer in optimizers:
             if self._claim(profiler, optimizer):
                 turns.append(OptimizerTimer(optimizer, profiler, optimizer_phase, abandon, after).turn)
-        self._removals += [turn_with_steps(profiler, turn) for turn in turns]
+        for turn in turns:
+            self._removals.append(turn_with_steps(profiler, turn))
         self._removals += [backward.unwatch, optimizer_phase.abandon, abandon, functools.partial(self._forget, profiler)]
         profiler._at_close.append(self.remove)
         return self._forward is not None
