@@ -126,9 +126,51 @@ static_assert(sizeof(Sample) == 32);  // there may be tens of millions
 
 class SampleList {
   public:
-    class const_iterator;
-
     static constexpr std::size_t chunk_samples = 2048;
+
+    class const_iterator {
+      public:
+        [[nodiscard]] const Sample& operator*() const { return *at_; }
+        /// False at the end.
+        bool advance() {
+            if (++at_ != end_) [[likely]]
+                return true;
+            enter(number_ + 1);
+            return at_ != end_;
+        }
+        const_iterator& operator++() {
+            advance();
+            return *this;
+        }
+        /// Its sample is the i-th of the list.
+        void seek(std::size_t i) {
+            enter(i / chunk_samples);
+            if (at_ != end_) at_ += i % chunk_samples;
+        }
+        /// That i, before the end.
+        [[nodiscard]] std::size_t index() const {
+            return number_ * chunk_samples + static_cast<std::size_t>(at_ - list_->chunk(number_).data());
+        }
+        [[nodiscard]] friend bool operator==(const const_iterator& i, std::default_sentinel_t) {
+            return i.at_ == i.end_;
+        }
+
+      private:
+        friend class SampleList;
+        explicit const_iterator(const SampleList* list) : list_(list) { enter(0); }
+        void enter(std::size_t number) {
+            number_ = number;
+            const std::span<const Sample> chunk =
+                number < list_->chunks() ? list_->chunk(number) : std::span<const Sample>();
+            at_ = chunk.data();
+            end_ = at_ + chunk.size();
+        }
+
+        const SampleList* list_;
+        std::size_t number_ = 0;
+        const Sample* at_ = nullptr;
+        const Sample* end_ = nullptr;
+    };
 
     SampleList() = default;
     SampleList(std::initializer_list<Sample> samples) {
@@ -142,7 +184,19 @@ class SampleList {
     }
     /// Returns how many there were. Asks once for each sample, in their order.
     template <typename IsGone>
-    std::size_t erase_if(IsGone is_gone);
+    std::size_t erase_if(IsGone is_gone) {
+        const std::size_t before = size();
+        std::size_t kept = 0;
+        for (const Sample& sample : *this)
+            if (!is_gone(sample)) (*this)[kept++] = sample;
+        if (kept == before) return 0;
+        chunks_.resize((kept + chunk_samples - 1) / chunk_samples);
+        if (!chunks_.empty()) {
+            const std::size_t in_last = kept - (chunks_.size() - 1) * chunk_samples;
+            chunks_.back().erase(chunks_.back().begin() + static_cast<std::ptrdiff_t>(in_last), chunks_.back().end());
+        }
+        return before - kept;
+    }
     /// No samples follow: gives back what they would have had for room.
     void seal() {
         if (!chunks_.empty()) chunks_.back().shrink_to_fit();
@@ -158,7 +212,7 @@ class SampleList {
     }
     [[nodiscard]] Sample& operator[](std::size_t i) { return chunks_[i / chunk_samples][i % chunk_samples]; }
     [[nodiscard]] const Sample& back() const { return chunks_.back().back(); }
-    [[nodiscard]] const_iterator begin() const;
+    [[nodiscard]] const_iterator begin() const { return const_iterator(this); }
     [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 
     /// None of them is empty; all but the last have chunk_samples.
@@ -168,67 +222,6 @@ class SampleList {
   private:
     std::vector<std::vector<Sample>> chunks_;  // the last may have room for fewer
 };
-
-class SampleList::const_iterator {
-  public:
-    [[nodiscard]] const Sample& operator*() const { return *at_; }
-    /// False at the end.
-    bool advance() {
-        if (++at_ != end_) [[likely]]
-            return true;
-        enter(number_ + 1);
-        return at_ != end_;
-    }
-    const_iterator& operator++() {
-        advance();
-        return *this;
-    }
-    /// Its sample is the i-th of the list.
-    void seek(std::size_t i) {
-        enter(i / chunk_samples);
-        if (at_ != end_) at_ += i % chunk_samples;
-    }
-    /// That i, before the end.
-    [[nodiscard]] std::size_t index() const {
-        return number_ * chunk_samples + static_cast<std::size_t>(at_ - list_->chunk(number_).data());
-    }
-    [[nodiscard]] friend bool operator==(const const_iterator& i, std::default_sentinel_t) { return i.at_ == i.end_; }
-
-  private:
-    friend class SampleList;
-    explicit const_iterator(const SampleList* list) : list_(list) { enter(0); }
-    void enter(std::size_t number) {
-        number_ = number;
-        const std::span<const Sample> chunk =
-            number < list_->chunks() ? list_->chunk(number) : std::span<const Sample>();
-        at_ = chunk.data();
-        end_ = at_ + chunk.size();
-    }
-
-    const SampleList* list_;
-    std::size_t number_ = 0;
-    const Sample* at_ = nullptr;
-    const Sample* end_ = nullptr;
-};
-
-inline SampleList::const_iterator SampleList::begin() const {
-    return const_iterator(this);
-}
-
-template <typename IsGone>
-std::size_t SampleList::erase_if(IsGone is_gone) {
-    const std::size_t before = size();
-    std::size_t kept = 0;
-    for (const Sample& sample : *this)
-        if (!is_gone(sample)) (*this)[kept++] = sample;
-    if (kept == before) return 0;
-    chunks_.resize((kept + chunk_samples - 1) / chunk_samples);
-    if (!chunks_.empty()) {
-        const std::size_t in_last = kept - (chunks_.size() - 1) * chunk_samples;
-        chunks_.back().erase(chunks_.back().begin() + static_cast<std::ptrdiff_t>(in_last), chunks_.back().end());
-    }
-    return before - kept;
-}
 
 /// The steps of a series. All ranks of a job usually have the same, and then share them in memory.
 class StepNumbers {
@@ -335,24 +328,21 @@ struct PhaseSeries {
     [[nodiscard]] bool has_all_steps() const { return of_all_steps.count == 0; }
     /// Leaves some samples, and returns how many are gone. Asks once for each, in their order.
     template <typename IsGone>
-    std::size_t erase_samples_if(IsGone is_gone);
+    std::size_t erase_samples_if(IsGone is_gone) {
+        auto message = messages.begin();
+        auto kept = messages.begin();
+        const std::size_t gone = samples.erase_if([&](const Sample& sample) {
+            const bool goes = is_gone(sample);
+            if (message != messages.end()) {
+                if (!goes) *kept++ = *message;
+                ++message;
+            }
+            return goes;
+        });
+        messages.erase(kept, messages.end());
+        return gone;
+    }
 };
-
-template <typename IsGone>
-std::size_t PhaseSeries::erase_samples_if(IsGone is_gone) {
-    auto message = messages.begin();
-    auto kept = messages.begin();
-    const std::size_t gone = samples.erase_if([&](const Sample& sample) {
-        const bool goes = is_gone(sample);
-        if (message != messages.end()) {
-            if (!goes) *kept++ = *message;
-            ++message;
-        }
-        return goes;
-    });
-    messages.erase(kept, messages.end());
-    return gone;
-}
 
 [[nodiscard]] Totals totals_of(const PhaseSeries& phase);
 

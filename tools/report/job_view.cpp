@@ -108,10 +108,7 @@ std::string JobView::name_rank(std::size_t index) const {
 }
 
 std::string JobView::describe_rank(std::size_t index) const {
-    std::string text = fmt::format("rank {}", ranks[index]);
-    if (!who[index].host.empty()) text += " · " + who[index].host;
-    if (roles.size() > 1) text += " · " + roles[role[index]];
-    return text;
+    return name_rank(index) + (roles.size() > 1 ? " · " + roles[role[index]] : "");
 }
 
 std::string JobView::label_of(const std::vector<std::size_t>& row) const {

@@ -70,7 +70,7 @@ void write_layer(JsonWriter& json, const JobView& view, const Layer& layer) {
 ///
 /// {"colors": [255 pixels, from the neutral ground to the largest values],
 ///
-///  "rows": {"label": ["5", "6–9"], "who": ["rank 5 · node0", …], "rank": [5, 6], "host": [0, 1], "blamed": [1, 0]},
+///  "rows": {"label": ["5", "6–9"], "who": ["rank 5 (node0)", …], "rank": [5, 6], "host": [0, 1], "blamed": [1, 0]},
 ///
 ///  "steps": {"first": [100, 110], "last": [100, 110]},
 ///
