@@ -3,6 +3,7 @@
 
 import json
 import random
+import re
 import statistics
 import subprocess
 from pathlib import Path
@@ -127,12 +128,22 @@ def test_what_a_slow_rank_costs_is_about_what_the_others_wait_for_it(cep):
     assert 100 * (1 - 1 / verdict["job_slowdown"]) == pytest.approx(55.6, abs=5)
 
 
-def test_a_slow_rank_costs_what_the_others_wait_where_nothing_shows_how_little_they_work(cep):
-    """Forward is 8 % longer: rank 0 waits in it, behind its work. Without the 8 ms, steps took 15.1 % less time."""
-    verdict = cep.summary(TRAININGS / "fsdp_hidden_waits.jsonl.zst")["verdict"]
+@pytest.mark.parametrize("name, measured", [("fsdp_hidden_waits", None), ("fsdp_turns_forward", 13.0)])
+def test_a_slow_rank_costs_what_the_others_wait_as_far_as_their_hosts_are_ahead(cep, name, measured):
+    """Rank 0 waits in its forward, behind its work. What `hidden` costs was measured too roughly to be compared."""
+    verdict = cep.summary(TRAININGS / f"{name}.jsonl.zst")["verdict"]
     assert verdict["replay"]["holds"]
-    assert 100 * (1 - 1 / verdict["job_slowdown"]) == pytest.approx(15.1, abs=5)
+    assert verdict["groups"][0]["slow_ranks"] == [1]
+    if measured:
+        assert 100 * (1 - 1 / verdict["job_slowdown"]) == pytest.approx(measured, abs=5)
     assert "would take about" in verdict["headline"]
+
+
+def test_waits_that_may_be_chance_are_no_all_clear(cep):
+    """In stretches rank 1's host is late for its slow forward, and rank 0 waits 5 to 20 ms; in others, for nearly nothing."""
+    verdict = cep.summary(TRAININGS / "fsdp_turns_varying.jsonl.zst")["verdict"]
+    assert verdict["abstained"] and verdict["groups"] == [] and verdict["late_rank"] is None
+    assert re.search("the others wait .* longer than rank 1, perhaps for it; but .* may be chance", verdict["headline"])
 
 
 def test_a_slow_rank_whose_price_no_replay_knows_is_named_though_rows_are_lost(cep, tmp_path):

@@ -25,9 +25,9 @@ class Job:
     def vary(self, ms):
         return round(ms * self.rng.gauss(1, 0.002) * 1e6)
 
-    def span(self, rank, step, name, begin_ns, end_ns, **more):
+    def span(self, rank, step, name, begin_ns, end_ns, lag_ms=5.0, **more):
         self.rows[rank].append(
-            span_row(rank, step, name, (end_ns - begin_ns) * 1e-6, begin_ns, clock="gpu", lag_ms=5.0, **more)
+            span_row(rank, step, name, (end_ns - begin_ns) * 1e-6, begin_ns, clock="gpu", lag_ms=lag_ms, **more)
         )
 
     def step(self, step, forward_ms=0.0, bucket_ms=0.0):
@@ -97,3 +97,58 @@ def test_waiting_beside_work_is_hidden(cep, job):
     # In each step the three healthy ranks can do nothing in the 12 ms of waiting, and all ranks in the last transfer.
     assert efficiency["exposed_comm_ms"] == pytest.approx(12 * (RANKS - 1) / RANKS + TRANSFER_MS, rel=0.03)
     assert verdict["shares"]["wait"] == pytest.approx(12 * (RANKS - 1) / RANKS / 69, rel=0.03)
+
+
+GATHERS, LAYER_MS, SLOWER_MS, GATHER_MS = 12, 2.0, 1.0, 0.2
+
+
+class ShardedJob(Job):
+    """Each layer of the forward waits for its all_gather, which begins when the layer before the last is done, as under
+    FullyShardedDataParallel. Rank 2 takes SLOWER_MS longer in each. Hosts are ``ahead_ms`` ahead when the backward begins."""
+
+    def __init__(self, job, ahead_ms):
+        super().__init__(job, beside=True)
+        self.ahead_ms = ahead_ms
+
+    def step(self, step):
+        begin_ns, gathered_ns = self.now_ns, self.now_ns
+        layer_ns, ready_ns = [begin_ns] * RANKS, [begin_ns] * RANKS
+        for layer in range(GATHERS):
+            launch_ns = begin_ns + layer * 50_000
+            ready_ns = [max(ready_ns[rank], gathered_ns, launch_ns) for rank in range(RANKS)]
+            gathered_ns = max(ready_ns) + round(GATHER_MS * 1e6)
+            for rank in range(RANKS):
+                self.span(rank, step, "all_gather", ready_ns[rank], gathered_ns, (ready_ns[rank] - launch_ns) * 1e-6,
+                          kind="comm", stream=1, depth=2, group="dp", coll=step * 20 + layer, seq=layer, bytes=1 << 20)
+            ready_ns = list(layer_ns)
+            for rank in range(RANKS):
+                layer_ns[rank] = max(layer_ns[rank], gathered_ns) + self.vary(LAYER_MS + SLOWER_MS * (rank == 2))
+        backward_ns = [end_ns + self.vary(FORWARD_MS) for end_ns in layer_ns]
+        end_ns = max(backward_ns) + round(TRANSFER_MS * 1e6)
+        for rank in range(RANKS):
+            self.span(rank, step, "all_reduce", backward_ns[rank], end_ns, self.ahead_ms, kind="comm", stream=0, depth=1,
+                      group="dp", coll=step * 20 + 19, seq=0, bytes=1 << 20)
+            self.span(rank, step, "forward", begin_ns, layer_ns[rank], 0.01, kind="compute", stream=0)
+            self.span(rank, step, "backward", layer_ns[rank], backward_ns[rank], self.ahead_ms, kind="compute", stream=0)
+            self.span(rank, step, "training_step", begin_ns, end_ns, 0.01, kind="step", stream=0, depth=0)
+        self.now_ns = end_ns + 1000
+
+
+@pytest.mark.parametrize("ahead_ms", [60.0, 4.0])
+def test_work_is_held_up_by_each_collective_that_begins_when_the_one_before_ends(cep, job, ahead_ms):
+    """A rank that need not wait begins its backward earlier, but not before its host has launched it."""
+    trainer = ShardedJob(job, ahead_ms)
+    for step in range(STEPS):
+        trainer.step(step)
+    trainer.write()
+    summary = cep.summary("job")
+    (straggler,) = summary["verdict"]["stragglers"]
+    assert (straggler["rank"], straggler["phase"]) == (2, "forward")
+    longer_ms = GATHERS * SLOWER_MS
+    assert straggler["waiters_median_wait_ms"] == pytest.approx(longer_ms, rel=0.1)
+    step_ms = GATHERS * (LAYER_MS + SLOWER_MS) + FORWARD_MS + TRANSFER_MS
+    # Before the backward ranks wait for the gathers, and behind it for the last layer of rank 2.
+    saved_ms = longer_ms if ahead_ms > longer_ms else ahead_ms + SLOWER_MS
+    assert 100 * (1 - 1 / summary["verdict"]["job_slowdown"]) == pytest.approx(100 * saved_ms / step_ms, abs=2.5)
+    waiting = next(one for one in summary["ledger"]["pieces"] if one["piece"] == "waiting")
+    assert waiting["ms"] / STEPS == pytest.approx(longer_ms * (RANKS - 1) / RANKS, rel=0.1)

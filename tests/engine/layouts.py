@@ -6,6 +6,7 @@ from rank_files import START_NS, gpu_run_row, line_of, write_lines
 
 LAYOUTS = ("full", "enclosed", "no_coll", "per_operation", "flat", "lean", "half", "sampled", "lost", "clocks")
 FLAT = ("flat", "lean")
+HOST_AHEAD_MS = 1000.0  # no launch is in the way: the programs know nothing of hosts
 
 
 class Writer:
@@ -89,7 +90,7 @@ class Writer:
         if row.stream is None:
             text += f',"host_ms":{end - start:.6f},"kind":"{row.kind}","clock":"host","seq":{seq},"depth":{row.depth}'
         else:
-            text += (f',"host_ms":0.1,"lag_ms":20.0,"kind":"{row.kind}","clock":"gpu","seq":{seq},"depth":{row.depth},'
+            text += (f',"host_ms":0.1,"lag_ms":{HOST_AHEAD_MS},"kind":"{row.kind}","clock":"gpu","seq":{seq},"depth":{row.depth},'
                      f'"device":0,"stream":{row.stream}')
         if row.group is not None and self.layout != "no_coll":
             text += f',"group":"{row.group}","coll":{step * coll[1] + coll[0]}'
@@ -101,5 +102,5 @@ class Writer:
 
     def step_row(self, rank, step, start, end):
         return (f'{{"name":"train_step","step":{step},"rank":{rank},"duration_ms":{end - start:.6f},'
-                f'"start_ns":{self.shift_ns(rank) + round(start * 1e6)},"host_ms":1.0,"lag_ms":20.0,"kind":"step",'
+                f'"start_ns":{self.shift_ns(rank) + round(start * 1e6)},"host_ms":1.0,"lag_ms":{HOST_AHEAD_MS},"kind":"step",'
                 f'"clock":"gpu","seq":0,"depth":0,"device":0,"stream":1}}')

@@ -5,8 +5,8 @@ slow rank; and where nobody waits for it, as the others have as much more to do.
 of it slow, or of random lengths. A pipeline with a slow rank, and with a stage that has more work; one of
 torch.distributed.pipelining with more layers on the last rank; experts of which the last gets more tokens.
 
-What a fault costs is measured: before and after the recorded steps the same training runs without it. Beside that stands
-what the verdict says steps would take less without it.
+What a fault costs is measured: before the recorded steps the same training runs with it and without it, by turns. Beside
+that stands what the verdict says steps would take less without it.
 
 GPUs at their power limit are not equally fast. So beside each training stands what the model's forward takes on each rank
 alone, measured at the same time on all and without cep, relative to the median rank. A rank that is slower by that
@@ -22,6 +22,7 @@ where there is nothing to run on. The rank files of wrong verdicts stay in the o
 
 import argparse
 import json
+import math
 import os
 import shutil
 import statistics
@@ -71,7 +72,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output-dir", default="verdict_runs")
     parser.add_argument("--steps", type=int, default=90, help="recorded")
-    parser.add_argument("--healthy-steps", type=int, default=20, help="timed without the fault, before and after")
+    parser.add_argument("--turns", type=int, default=5, help="with the fault and without, to measure what it costs")
+    parser.add_argument("--turn-steps", type=int, default=20, help="of each turn")
     parser.add_argument("--width", type=int, default=4096)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--batch-size", type=int, default=8192)
@@ -84,7 +86,7 @@ def arguments():
     parser.add_argument("--host", action="store_true", help="on the CPU: checks the program")
     options = parser.parse_args()
     options.type = torch.float32 if options.host else torch.bfloat16
-    options.first_recorded = WARM_UP + options.healthy_steps
+    options.first_recorded = WARM_UP
     return options
 
 
@@ -99,22 +101,24 @@ def timed_ms(training, prof, first, count):
 
 
 def train(kind, case, options, device, directory):
-    """Records a training with its fault. Returns its milliseconds a step with the fault, and without it before and after."""
+    """Records a training with its fault, and before that runs the same steps with and without it, by turns, not recorded:
+    hosts are now fast, now slow. Returns the milliseconds a step when recorded, and of the turns with and without it."""
     fault = Fault(case, options, dist.get_rank(), device)
     training = TRAININGS[kind](options, fault, device)
     off = cep.Profiler(enable=False)
     fault.present = False
     training.steps(off, 0, WARM_UP)
-    before = timed_ms(training, off, WARM_UP, options.healthy_steps)
-    fault.present = True
+    turns_ms = {True: [], False: []}
+    for turn in range(options.turns):
+        first = options.first_recorded + turn * options.turn_steps % max(1, options.steps - options.turn_steps)
+        for fault.present in (False, True):
+            turns_ms[fault.present].append(timed_ms(training, off, first, options.turn_steps))
     prof = cep.Profiler(str(directory), start_step=options.first_recorded, record_every_n_steps=1,
                         flush_every_n_steps=50, meta=training.meta, backend="host" if options.host else "auto")
     buckets = {"ddp_buckets": not options.no_buckets}
     with prof, cep.torch.instrument(prof, training.called, training.optimizer, memory=False, **buckets):
-        with_fault = timed_ms(training, prof, options.first_recorded, options.steps)
-    fault.present = False
-    after = timed_ms(training, off, WARM_UP, options.healthy_steps)
-    return with_fault, before, after
+        recorded = timed_ms(training, prof, options.first_recorded, options.steps)
+    return recorded, turns_ms[True], turns_ms[False]
 
 
 def own_slowness(options, device, passes=20):
@@ -165,7 +169,7 @@ def is_right(verdict, kind, case, slowness):
 def run_training(kind, case, options, device, directory, name):
     """Whether the verdict on one training is right: on rank 0; None on the others."""
     slowness = own_slowness(options, device)
-    with_fault, before, after = train(kind, case, options, device, directory)
+    recorded, with_fault, without = train(kind, case, options, device, directory)
     if device.type == "cuda":
         torch.cuda.empty_cache()
     dist.barrier()
@@ -174,11 +178,13 @@ def run_training(kind, case, options, device, directory, name):
     verdict = verdict_on(directory)
     right = is_right(verdict, kind, case, slowness)
     alone = " ".join(f"{ratio:.3f}" for ratio in slowness)
-    saving = 100 * (1 - (before + after) / 2 / with_fault)
+    savings = [100 * (1 - healthy / faulty) for healthy, faulty in zip(without, with_fault, strict=True)]
+    error = statistics.stdev(savings) / math.sqrt(len(savings))
     said = 100 * (1 - 1 / verdict["job_slowdown"]) if verdict["job_slowdown"] else float("nan")
     replayed = verdict["replay"]["error"]
-    error = f"{100 * replayed:4.1f}" if replayed is not None else "   -"
-    print(f"{'PASS' if right else 'FAIL'}  {name:<20} {with_fault:7.2f} {before:7.2f} {after:7.2f} {saving:8.1f} {said:7.1f} {error} "
+    off_by = f"{100 * replayed:4.1f}" if replayed is not None else "   -"
+    print(f"{'PASS' if right else 'FAIL'}  {name:<20} {recorded:8.2f} {statistics.mean(with_fault):7.2f} {statistics.mean(without):7.2f} "
+          f"{statistics.mean(savings):8.1f} ±{error:4.1f} {said:7.1f} {off_by} "
           f"[{alone}] {verdict['headline']}", flush=True)  # fmt: skip
     return right
 
@@ -246,8 +252,8 @@ def main():
         torch.cuda.set_device(device)
         dist.init_process_group("nccl")
     if dist.get_rank() == 0:
-        print(f"{'':26} {'ms a step':>23} {'% less without':>16} {'replay':>5} [each rank alone]")
-        print(f"{'':26} {'fault':>7} {'before':>7} {'after':>7} {'measured':>8} {'said':>7} {'err %':>5}", flush=True)
+        print(f"{'':26} {'ms a step':>24} {'% less without':>22} {'replay':>5} [each rank alone]")
+        print(f"{'':26} {'recorded':>8} {'fault':>7} {'without':>7} {'measured':>8} {'':>5} {'said':>7} {'err %':>5}", flush=True)
     right = []
     for text in options.runs.split(","):
         times, _, run = text.partition("x") if text.split("x")[0].isdigit() else ("1", "", text)

@@ -147,8 +147,8 @@ class Builder {
 
     void make_matrices() {
         make_phases();
-        std::vector<StepMatrix*> all = {&table_.uncovered_ms, &table_.step_ms, &table_.comm_ms, &table_.wait_ms,
-                                        &table_.exposed_ms};
+        std::vector<StepMatrix*> all = {&table_.uncovered_ms, &table_.step_ms,      &table_.comm_ms,
+                                        &table_.wait_ms,      &table_.avoidable_ms, &table_.exposed_ms};
         for (LocalPhase& phase : table_.local) all.insert(all.end(), {&phase.own_ms, &phase.duration_ms});
         counts_.resize(table_.local.size());
         for (Counts& counts : counts_) all.push_back(&counts);
@@ -323,6 +323,7 @@ class Builder {
         table_.step_ms.set_cell(cell, of_rank.step_ms);
         table_.comm_ms.set_cell(cell, of_rank.comm_ms);
         table_.wait_ms.set_cell(cell, of_rank.wait_ms);
+        table_.avoidable_ms.set_cell(cell, of_rank.avoidable_ms);
         table_.exposed_ms.set_cell(cell, of_rank.exposed_ms);
         table_.uncovered_ms.set_cell(cell, of_rank.uncovered_ms);
     }

@@ -207,7 +207,7 @@ void StepAnalyser::by_durations() {
     result_.exposed_ms = result_.comm_ms - overlap_ms;
     if (!comm_.empty()) {
         const bool is_known = result_.matched_ms > 0;
-        result_.wait_ms = is_known ? wait_ms_ : not_known;
+        result_.avoidable_ms = result_.wait_ms = is_known ? wait_ms_ : not_known;
     }
     if (sum_ms > 0 || has_step_) find_pieces(nanoseconds(result_.step_ms), ms);
     find_exposures(ms);
@@ -261,6 +261,7 @@ void StepAnalyser::by_intervals() {
     find_step_ms();
     find_uncovered();
     find_on_device();
+    find_avoidable();
     mark_launch_bound();
     add_segments();
 }
@@ -277,7 +278,7 @@ void StepAnalyser::take_local(Item& item, const Blocked& blocked) {
     ++time.spans;
     if (item.kind == schema::Kind::compute) {
         add_unblocked(item);
-        result_.more_waiting_ns += nanoseconds(blocked.at_end_ms);
+        result_.more_waiting_ns += nanoseconds(blocked.more_ms);
     }
 }
 
@@ -317,9 +318,13 @@ void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_
             StreamQueues& queues = queues_on(item.sample->stream());
             const bool is_late = item.interval.begin_ns - queues.end_ns <= tolerance_ns;
             queues.end_ns = item.interval.end_ns;
+            const double lag_ms = item.sample->lag_ms;
+            const std::int64_t launch_ns = item.interval.begin_ns - (std::isnan(lag_ms) ? 0 : nanoseconds(lag_ms));
+            const std::int64_t host_ns = std::isnan(lag_ms) ? 0 : launch_ns - queues.launch_ns;
+            queues.launch_ns = launch_ns;
             queues.ends_phase |= at_end;
-            queues.all.add(item.waiting(), is_late);
-            if (item.is_for_late) queues.for_late.add(item.waiting(), is_late);
+            queues.all.add(item.waiting(), item.interval.end_ns, host_ns, is_late);
+            if (item.is_for_late) queues.for_late.add(item.waiting(), item.interval.end_ns, host_ns, is_late);
         }
         if (!at_end && (!nested || beside)) continue;
         const std::int64_t begin_ns = beside ? item.waiting_end_ns : item.interval.begin_ns;
@@ -339,21 +344,26 @@ StepAnalyser::Blocked StepAnalyser::find_blocked(const Item& local, std::size_t 
     if (blocked_.empty() && queues_.empty()) return {};
     std::int64_t beside_ns = 0;
     std::int64_t wait_ns = 0;
-    std::int64_t at_end_ns = 0;
+    std::int64_t more_ns = 0;
     for (const StreamQueues& queues : queues_) {
+        const std::int64_t behind_ns = local.interval.end_ns - queues.end_ns;
+        if (!queues.ends_phase && behind_ns > 0) {
+            more_ns = std::max(more_ns, queues.all.held_up_ns(behind_ns));
+            wait_ns = std::max(wait_ns, queues.for_late.held_up_ns(behind_ns));
+        }
         beside_ns = std::max(beside_ns, queues.all.waiting_ns(queues.ends_phase));
-        if (queues.ends_phase) at_end_ns = std::max(at_end_ns, queues.all.waiting_ns(true));
+        if (queues.ends_phase) more_ns = std::max(more_ns, queues.all.waiting_ns(true));
         wait_ns = std::max(wait_ns, queues.for_late.waiting_ns(queues.ends_phase));
     }
     for (Intervals* intervals : {&blocked_, &blocked_waits_}) unite(*intervals);
     return {length_ms(blocked_) + static_cast<double>(beside_ns) * 1e-6,
-            length_ms(blocked_waits_) + static_cast<double>(wait_ns) * 1e-6, static_cast<double>(at_end_ns) * 1e-6};
+            length_ms(blocked_waits_) + static_cast<double>(wait_ns) * 1e-6, static_cast<double>(more_ns) * 1e-6};
 }
 
 StepAnalyser::StreamQueues& StepAnalyser::queues_on(std::uint32_t stream) {
     for (StreamQueues& queues : queues_)
         if (queues.stream == stream) return queues;
-    queues_.push_back({stream, 0, false, {}, {}});
+    queues_.push_back({stream, 0, 0, false, {}, {}});
     return queues_.back();
 }
 
@@ -393,6 +403,25 @@ void StepAnalyser::find_on_device() {
         on_device_.push_back(&item);
     }
     add_comm_before(nullptr);
+}
+
+// Without the waiting before a launch, the device would begin what was launched as much earlier, but not before its
+// launch. Where the device was idle at a launch, the host may have waited for the device, so that it would have been
+// earlier as well.
+void StepAnalyser::find_avoidable() {
+    result_.avoidable_ms = result_.wait_ms;
+    if (!(wait_ms_ > 0)) return;
+    const double counted = result_.wait_ms / wait_ms_;
+    double earlier_ms = 0;
+    for (const Item* item : on_device_) {
+        const double lag_ms = item->sample->lag_ms;
+        if (lag_ms < idle_lag_ms) earlier_ms = 0;
+        if (lag_ms < earlier_ms) {
+            result_.avoidable_ms -= earlier_ms - lag_ms;
+            earlier_ms = lag_ms;
+        }
+        if (item->is_for_late) earlier_ms += counted * item->own_ms;
+    }
 }
 
 void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind piece) {
@@ -455,7 +484,7 @@ void StepAnalyser::add_inner(const Item& inner) {
     });
     const Blocked blocked = find_blocked(inner, static_cast<std::size_t>(first - comm_.begin()));
     add_unblocked(inner);
-    result_.more_waiting_ns += nanoseconds(blocked.at_end_ms);
+    result_.more_waiting_ns += nanoseconds(blocked.more_ms);
 }
 
 // A phase after which the device began the stream's next work as soon as that was launched ended when its host let it.

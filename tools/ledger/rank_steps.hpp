@@ -41,9 +41,10 @@ struct RankStep {
     std::vector<LocalTime> local;
     double step_ms = 0;  // NaN if there is nothing to tell it from
     double comm_ms = 0;
-    double wait_ms = 0;      // for late ranks in collectives, not beside own work; NaN where no collective was matched
-    double matched_ms = 0;   // duration of the collectives that were
-    double all_comm_ms = 0;  // duration of all
+    double wait_ms = 0;       // for late ranks in collectives, not beside own work; NaN where no collective was matched
+    double avoidable_ms = 0;  // of wait_ms: by how much earlier the step would end without; its host must be ahead
+    double matched_ms = 0;    // duration of the collectives that were
+    double all_comm_ms = 0;   // duration of all
     double exposed_ms = 0;
     double step_span_ms = 0;  // of spans that enclose the others
     double uncovered_ms = 0;  // of the step: in no phase and no communication
@@ -91,6 +92,7 @@ class StepAnalyser {
     struct StreamQueues {
         std::uint32_t stream = 0;
         std::int64_t end_ns = 0;
+        std::int64_t launch_ns = 0;
         bool ends_phase = false;
         CommQueue all;
         CommQueue for_late;
@@ -98,8 +100,8 @@ class StepAnalyser {
     /// How long one phase could not go on.
     struct Blocked {
         double ms = 0;
-        double wait_ms = 0;    // of it: for late ranks
-        double at_end_ms = 0;  // of it: before communication on another stream that the phase ends with
+        double wait_ms = 0;  // of it: for late ranks
+        double more_ms = 0;  // waiting for communication on another stream, which no row shows where
     };
 
     static bool begins_before(const Item& a, const Item& b) {
@@ -130,6 +132,7 @@ class StepAnalyser {
     void find_step_ms();
     void find_uncovered();
     void find_on_device();
+    void find_avoidable();
     void mark_launch_bound();
     LocalTime& local_time_of(std::uint32_t phase);
     void add_segments();

@@ -64,6 +64,14 @@ void abstain_on_waiting(const JudgedJob& judged, Verdict& verdict) {
     std::vector<Finding> late = find_late(judged.table, judged.groups);
     std::erase_if(late, [&](const Finding& one) { return one.excess_ms * one.step_fraction < wait_ms / 2; });
     if (!late.empty()) return abstain_on_late(std::move(late), waiting, verdict);
+    if (const auto likely = find_most_likely_late(judged.table, judged.groups);
+        likely && likely->excess_ms >= wait_ms / 2)
+        return verdict.abstain(
+            fmt::format(
+                "the others wait {} a step longer than rank {}, perhaps for it; but steps vary so much that this "
+                "may be chance",
+                format_duration_ms(likely->excess_ms), likely->ranks.front()),
+            "record more steps");
     if (judged.groups.size() != 1) return;
     if (!judged.waits_inside && waits_more_than_work_explains(judged, wait_ms))
         return verdict.abstain(

@@ -127,7 +127,8 @@ void forget_waits(const std::function<bool(std::int64_t step)>& is_of_them, JobT
     for (std::size_t step = 0; step < table.steps.size(); ++step) {
         if (!is_of_them(table.steps[step])) continue;
         for (std::size_t rank = 0; rank < table.ranks.size(); ++rank)
-            table.wait_ms.set(rank, step, std::numeric_limits<double>::quiet_NaN());
+            for (StepMatrix* waits : {&table.wait_ms, &table.avoidable_ms})
+                waits->set(rank, step, std::numeric_limits<double>::quiet_NaN());
     }
 }
 

@@ -31,6 +31,13 @@ std::vector<std::size_t> indices_of(const std::vector<bool>& slow) {
     return steps;
 }
 
+/// The chance that noise alone makes the median of so many steps of a rank as long.
+double chance_of_median(const Deviation& deviation, double median_ms, double steps) {
+    const double noise_ms = std::max(deviation.noise_ms(), 1e-9);
+    const double error_ms = median_error * noise_ms * std::sqrt(deviation.inflation() / steps);
+    return student_tail(median_ms / error_ms, std::max(1.0, deviation.independent_values() - 1));
+}
+
 /// The distance of at least four steps; 0 where they are not equally far apart.
 std::size_t equal_distance(const std::vector<std::size_t>& steps) {
     if (steps.size() < StragglerRules::least_slow_steps) return 0;
@@ -98,13 +105,10 @@ class SlowStepSearch {
         }
         const auto steps = static_cast<double>(count_values(values(range)));
         if (steps < static_cast<double>(StragglerRules::least_slow_steps)) return false;
-        const double inflation = deviation_.inflation();
-        const double error_ms = median_error * noise_ms_ * std::sqrt(inflation / steps);
         // Any range of steps could have been the best one.
-        const double positions = std::max(1.0, static_cast<double>(excess_ms_.size()) / inflation);
-        const double freedom = std::max(1.0, deviation_.independent_values() - 1);
+        const double positions = std::max(1.0, static_cast<double>(excess_ms_.size()) / deviation_.inflation());
         const double ranges = std::max(1.0, positions * positions / 2);
-        chance_ = std::min(1.0, scale_.tests * ranges * student_tail(excess_ms / error_ms, freedom));
+        chance_ = std::min(1.0, scale_.tests * ranges * chance_of_median(deviation_, excess_ms, steps));
         halfway_ms_ = excess_ms / 2;
         if (is_unanimous(excess_ms)) most_chance_ = StragglerRules::false_alarms_of_all;
         const std::size_t windows = deviation_.usual_peers().size() * (excess_ms_.size() / range.length());
@@ -348,6 +352,11 @@ double Exceedances::chance_of(std::size_t peer, double own_count, double own_ste
     const auto own = static_cast<std::size_t>(std::llround(own_count / burst));
     const auto all = own + static_cast<std::size_t>(std::llround(count_of_others(peer) / burst));
     return static_cast<double>(own) <= share * static_cast<double>(all) ? 1 : binomial_tail(own, all, share);
+}
+
+double chance_of_all_steps(const Deviation& deviation, std::size_t peer) {
+    const std::span<const double> excess_ms = deviation.excess_ms(peer);
+    return chance_of_median(deviation, median_of(excess_ms), static_cast<double>(count_values(excess_ms)));
 }
 
 std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer,

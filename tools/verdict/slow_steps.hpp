@@ -67,6 +67,9 @@ class ExceedancesByThreshold {
     std::map<long, Exceedances> exceedances_;  // by 16 times the binary logarithm of the threshold
 };
 
+/// The chance that noise alone makes the median of all steps of a rank as long.
+[[nodiscard]] double chance_of_all_steps(const Deviation& deviation, std::size_t peer);
+
 /// None where the rank is as usual. rank, phase, cost and waiting are for the caller to fill in.
 [[nodiscard]] std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer,
                                                        ExceedancesByThreshold& exceedances, const SearchScale& scale);

@@ -304,24 +304,38 @@ class Finder {
         return waits_ms;
     }
 
-    // The job loses at most what these exceed the others by, and what each of the others waits.
+    /// By how much the others wait longer than these, in a slow step, mean.
+    [[nodiscard]] double longer_waits_ms(const Straggler& one, const std::vector<std::size_t>& others,
+                                         const StepMatrix& waits) const {
+        const std::vector<double> others_ms = quantiles_over_ranks(waits, others, 0.5);
+        const std::vector<double> own_ms = quantiles_over_ranks(waits, one.rank_indices, 0.5);
+        return mean_of(waits_of(one, [&](std::size_t step) { return others_ms[step] - own_ms[step]; }));
+    }
+
+    // The job loses at most what these exceed the others by, and what each of the others need not wait.
     void bound_cost(Straggler& one, const std::vector<std::size_t>& others) const {
         const std::vector<double> others_ms = quantiles_over_ranks(table_.wait_ms, others, 0.5);
-        const std::vector<double> own_ms = quantiles_over_ranks(table_.wait_ms, one.rank_indices, 0.5);
         std::vector<double> waits_ms = waits_of(one, [&](std::size_t step) { return others_ms[step]; });
-        const double longer_ms =
-            mean_of(waits_of(one, [&](std::size_t step) { return others_ms[step] - own_ms[step]; }));
+        const bool is_known = !waits_ms.empty();
         constexpr double least_quantile = 0.25;  // the least may be of lost rows
-        const std::vector<double> least_ms = quantiles_over_ranks(table_.wait_ms, others, least_quantile);
+        const std::vector<double> least_ms = quantiles_over_ranks(table_.avoidable_ms, others, least_quantile);
         double most_ms = one.all_excess_ms;
         if (const auto least = waits_of(one, [&](std::size_t step) { return least_ms[step]; }); !least.empty())
             most_ms = std::min(most_ms, mean_of(least));
         for (const std::size_t rank : others)
-            if (const auto of_rank = waits_of(one, [&](std::size_t step) { return table_.wait_ms.at(rank, step); });
+            if (const auto of_rank =
+                    waits_of(one, [&](std::size_t step) { return table_.avoidable_ms.at(rank, step); });
                 !of_rank.empty())
                 most_ms = std::min(most_ms, mean_of(of_rank));
-        judge(one, !waits_ms.empty(), longer_ms, most_ms);
-        if (!waits_ms.empty()) one.waiters_median_wait_ms = median_of(std::move(waits_ms));
+        judge(one, is_known, longer_waits_ms(one, others, table_.wait_ms), most_ms);
+        if (!is_known) return;
+        one.waited_share = share_of(one, longer_waits_ms(one, others, table_.avoidable_ms));
+        one.waiters_median_wait_ms = median_of(std::move(waits_ms));
+    }
+
+    /// Of the time of all steps: so long in each slow one.
+    [[nodiscard]] double share_of(const Straggler& one, double ms) const {
+        return ms * static_cast<double>(std::count(one.slow.begin(), one.slow.end(), true)) / all_ms_;
     }
 
     void judge(Straggler& one, bool is_known, double longer_ms, double most_ms) const {
@@ -329,11 +343,7 @@ class Finder {
         const bool is_uncovered = one.phase == uncovered_name;
         const double margin = is_uncovered ? StragglerRules::uncovered_margin : StragglerRules::least_margin;
         one.keeps_waiting = is_known ? longer_ms > margin * one.excess_ms : !is_uncovered && !one.is_of_some;
-        const auto share = [&](double ms) {
-            return ms * static_cast<double>(std::count(one.slow.begin(), one.slow.end(), true)) / all_ms_;
-        };
-        one.waited_share = is_known ? share(longer_ms) : 0;
-        one.cost_share = share(most_ms);
+        one.cost_share = share_of(one, most_ms);
         if (is_known && longer_ms > most_explained * one.all_excess_ms) one.cost_share.reset();
         one.is_costly = one.keeps_waiting && one.cost_share.value_or(1) > StragglerRules::least_cost;
     }
@@ -345,6 +355,19 @@ class Finder {
     std::vector<Straggler> found_;
     Stragglers result_;
 };
+
+/// By how much less than the rank that waits longest each rank waits in a step.
+LocalPhase lateness_of(const JobTable& table, const PeerGroup& role) {
+    LocalPhase lateness{"", schema::Kind::comm, {table.ranks.size(), table.steps.size()}, {}, 1};
+    for (std::size_t step = 0; step < table.steps.size(); ++step) {
+        double most_ms = 0;
+        for (const std::size_t rank : role.ranks) most_ms = std::max(most_ms, table.wait_ms.at(rank, step));
+        for (const std::size_t rank : role.ranks)
+            lateness.own_ms.set(rank, step, most_ms - table.wait_ms.at(rank, step));
+    }
+    lateness.duration_ms = lateness.own_ms;
+    return lateness;
+}
 
 }  // namespace
 
@@ -359,14 +382,7 @@ std::vector<Finding> find_late(const JobTable& table, const std::vector<PeerGrou
     const SearchScale scale = scale_for(table, StragglerRules::late);
     for (const PeerGroup& role : groups) {
         if (role.ranks.size() < 2) continue;
-        LocalPhase lateness{"", schema::Kind::comm, {table.ranks.size(), table.steps.size()}, {}, 1};
-        for (std::size_t step = 0; step < table.steps.size(); ++step) {
-            double most_ms = 0;
-            for (const std::size_t rank : role.ranks) most_ms = std::max(most_ms, table.wait_ms.at(rank, step));
-            for (const std::size_t rank : role.ranks)
-                lateness.own_ms.set(rank, step, most_ms - table.wait_ms.at(rank, step));
-        }
-        lateness.duration_ms = lateness.own_ms;
+        const LocalPhase lateness = lateness_of(table, role);
         Search search{&role, &lateness, {rows_of_role(lateness.own_ms, role)}};
         search_phase(search, scale);
         for (Straggler& one : search.found) {
@@ -377,6 +393,26 @@ std::vector<Finding> find_late(const JobTable& table, const std::vector<PeerGrou
     }
     std::stable_sort(late.begin(), late.end(),
                      [](const Finding& a, const Finding& b) { return weight_of(a) > weight_of(b); });
+    return late;
+}
+
+std::optional<Finding> find_most_likely_late(const JobTable& table, const std::vector<PeerGroup>& groups) {
+    std::optional<Finding> late;
+    const SearchScale scale = scale_for(table, StragglerRules::late);
+    double least = StragglerRules::may_be_chance / static_cast<double>(table.ranks.size());
+    for (const PeerGroup& role : groups) {
+        if (role.ranks.size() < 2) continue;
+        const LocalPhase lateness = lateness_of(table, role);
+        const Deviation deviation(lateness, rows_of_role(lateness.own_ms, role), role, scale.floor_ms);
+        for (std::size_t peer = 0; peer < role.ranks.size(); ++peer) {
+            const double excess_ms = median_of(deviation.excess_ms(peer));
+            const double chance = chance_of_all_steps(deviation, peer);
+            if (!(excess_ms >= scale.floor_ms && chance <= least)) continue;
+            least = chance;
+            late = Finding{.kind = FindingKind::late, .ranks = {table.ranks[role.ranks[peer]].rank}};
+            late->excess_ms = excess_ms;
+        }
+    }
     return late;
 }
 

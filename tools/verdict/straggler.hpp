@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ledger/job_table.hpp"
@@ -26,10 +27,11 @@ struct StragglerRules {
     static constexpr double false_alarms_of_all =
         0.05;  // the same, if no step contradicts it, and it takes many times as long
     static constexpr double many_times = 4;
-    static constexpr double nearly_all = 0.85;    // of steps
-    static constexpr double hardly_any = 0.08;    // of steps
-    static constexpr double least_cost = 0.01;    // of the time of all steps: what costs less is a note
-    static constexpr double least_margin = 0.15;  // of the excess, by which the others wait longer than the straggler
+    static constexpr double may_be_chance = 0.05;  // the same chance, of what is no finding but a reason to abstain
+    static constexpr double nearly_all = 0.85;     // of steps
+    static constexpr double hardly_any = 0.08;     // of steps
+    static constexpr double least_cost = 0.01;     // of the time of all steps: what costs less is a note
+    static constexpr double least_margin = 0.15;   // of the excess, by which the others wait longer than the straggler
     static constexpr double uncovered_margin = 0.5;  // the same of time in no phase, which may be waiting itself
     static constexpr double late = 0.05;             // of a step: shorter waiting needs no name
     static constexpr std::size_t least_steps = 8;    // to speak of a pattern
@@ -56,6 +58,9 @@ struct Stragglers {
 
 /// Ranks that come to their collectives later than their peers, whatever the reason; the latest first.
 [[nodiscard]] std::vector<Finding> find_late(const JobTable& table, const std::vector<PeerGroup>& groups);
+
+/// The one for which that is most certain, where it may be chance. Of its figures, only what it exceeds its peers by.
+[[nodiscard]] std::optional<Finding> find_most_likely_late(const JobTable& table, const std::vector<PeerGroup>& groups);
 
 /// The numbers of those ranks that are about as late as the first one.
 [[nodiscard]] std::vector<std::int64_t> late_together(const std::vector<Finding>& late);
