@@ -80,9 +80,9 @@ void RankPieces::find_streams() {
         if (i == all.size() || all[i].stream() != all[i - 1].stream()) stream_ends.push_back(i);
 }
 
-RankPieces cut_into_pieces(std::span<TimedRow> rows, const RankRows& of_rank, double tolerance_ms) {
+void cut_into_pieces(std::span<TimedRow> rows, const RankRows& of_rank, double tolerance_ms, RankPieces& pieces) {
     sort_rows(rows);
-    RankPieces pieces;
+    pieces.all.clear();
     pieces.rank = of_rank.rank;
     pieces.all.reserve(rows.size() + 8);
     StreamCutter cutter(tolerance_ms, pieces.all);
@@ -97,7 +97,6 @@ RankPieces cut_into_pieces(std::span<TimedRow> rows, const RankRows& of_rank, do
         pieces.first_ms = std::fmin(pieces.first_ms, piece.start_ms);
         pieces.last_ms = std::fmax(pieces.last_ms, piece.end_ms);
     }
-    return pieces;
 }
 
 }  // namespace cep::tool

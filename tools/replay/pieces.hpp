@@ -80,7 +80,7 @@ struct RankPieces {
 };
 
 /// `tolerance_ms`: times closer than this are the same. Sorts the rows.
-[[nodiscard]] RankPieces cut_into_pieces(std::span<TimedRow> rows, const RankRows& of_rank, double tolerance_ms);
+void cut_into_pieces(std::span<TimedRow> rows, const RankRows& of_rank, double tolerance_ms, RankPieces& pieces);
 
 /// Communication that begins so soon after the one before it on its stream was held up by that.
 [[nodiscard]] inline double held_up_within_ms(double length_before_ms, double tolerance_ms) {

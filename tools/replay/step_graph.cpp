@@ -82,15 +82,24 @@ void set_clocks(StepRows& step, const JobModel& model) {
     if (model.clocks.are_apart) shift_clocks(step, find_clock_offsets_ms(comm_rows(step), *model.rows), *model.rows);
 }
 
+std::span<TimedRow> rows_of(StepRows& step, const RankRows& rank) {
+    return std::span(step.rows).subspan(rank.first, rank.last - rank.first);
+}
+
 class StepBuilder {
+    struct OfRank;
+
   public:
-    StepBuilder(StepRows& step, const JobModel& model) : step_(step), model_(model) {}
+    using Ranks = std::vector<OfRank>;
+
+    /// `ranks`: memory that may be that of another step.
+    StepBuilder(StepRows& step, const JobModel& model, Ranks& ranks) : step_(step), model_(model), ranks_(ranks) {}
 
     StepGraph build() {
         graph_.step = step_.step;
         set_clocks(step_, model_);
-        ranks_.reserve(step_.ranks.size());
-        for (const RankRows& rank : step_.ranks) add_rank(rank);
+        ranks_.resize(step_.ranks.size());
+        for (std::size_t i = 0; i < ranks_.size(); ++i) read_rank(step_.ranks[i], ranks_[i]);
         nodes_.reserve(step_.rows.size() + ranks_.size());
         edges_.reserve(2 * nodes_.capacity());
         match();
@@ -115,11 +124,12 @@ class StepBuilder {
         std::uint32_t piece;
     };
 
-    void add_rank(const RankRows& rank) {
-        OfRank& of = ranks_.emplace_back();
+    void read_rank(const RankRows& rank, OfRank& of) {
+        of.of_few.clear();
+        of.begins_lost = false;
         of.role = model_.roles.of_rank[rank.rank];
         const RoleTemplate& role = model_.templates[of.role];
-        of.pieces = pieces_of(step_, rank, model_.tolerance_ms);
+        cut_into_pieces(rows_of(step_, rank), rank, model_.tolerance_ms, of.pieces);
         split_blocked_ends(of.pieces, role.blocked, model_.tolerance_ms);
         graph_.recorded_pieces += static_cast<std::uint32_t>(of.pieces.all.size());
         const std::size_t lost = assign_slots(of.pieces, role, of.by_slot);
@@ -384,7 +394,7 @@ class StepBuilder {
     StepRows& step_;
     const JobModel& model_;
     StepGraph graph_;
-    std::vector<OfRank> ranks_;
+    Ranks& ranks_;
     std::vector<RawNode> nodes_;
     std::vector<RawEdge> edges_;
 };
@@ -454,7 +464,9 @@ void JobModel::number_keys() {
 }
 
 RankPieces pieces_of(StepRows& step, const RankRows& rank, double tolerance_ms) {
-    return cut_into_pieces(std::span(step.rows).subspan(rank.first, rank.last - rank.first), rank, tolerance_ms);
+    RankPieces pieces;
+    cut_into_pieces(rows_of(step, rank), rank, tolerance_ms, pieces);
+    return pieces;
 }
 
 StepGraph read_step_ends(StepRows& step, const JobModel& model) {
@@ -471,7 +483,9 @@ StepGraph read_step_ends(StepRows& step, const JobModel& model) {
 }
 
 StepGraph build_step_graph(StepRows& step, const JobModel& model) {
-    return StepBuilder(step, model).build();
+    // Ranks have several small vectors each: threads that take memory for them step by step wait for each other.
+    thread_local StepBuilder::Ranks ranks;
+    return StepBuilder(step, model, ranks).build();
 }
 
 }  // namespace cep::tool

@@ -30,7 +30,7 @@ RoleSample sample_of(int steps, const std::function<std::vector<TimedRow>(int st
         RankRows of_rank;
         of_rank.step_start_ms = 0;
         of_rank.step_end_ms = 1000;
-        sample.push_back(cut_into_pieces(rows, of_rank, tolerance_ms));
+        cut_into_pieces(rows, of_rank, tolerance_ms, sample.emplace_back());
     }
     return sample;
 }
