@@ -96,7 +96,8 @@ class SlowRankPrices {
             Finding& one = slow_[i - 2];
             one.is_approximate = !sees_all && is_waited_for(one);
             if (one.is_approximate) {
-                one.cost_share = shown_by_waiters(one);
+                // Lost rows look like less work.
+                if (replay_.has_nearly_all_rows()) one.cost_share = shown_by_waiters(one);
                 continue;
             }
             one.cost_share = (mean_ms(i) - mean_ms(1)) / all_ms;
@@ -114,10 +115,9 @@ class SlowRankPrices {
         return one.keeps_waiting && one.is_costly && one.phase != uncovered_name;
     }
 
-    // What hides work of the slow rank from its phases may hide that of the others, too. Lost rows look like less work.
-    [[nodiscard]] std::optional<double> shown_by_waiters(const Finding& one) const {
-        if (one.cost_share || !replay_.has_nearly_all_rows()) return one.cost_share;
-        return one.waited_share;
+    // What hides work of the slow rank from its phases may hide that of the others, too.
+    [[nodiscard]] static double shown_by_waiters(const Finding& one) {
+        return one.cost_share.value_or(one.waited_share);
     }
 
     // The replay knows what is in the way of what. But where ranks wait inside of their work and no row shows it, it
@@ -127,7 +127,7 @@ class SlowRankPrices {
         if (replay_.stages > 1 && !replay_.stages_are_inferred) return true;
         double most = 0;
         for (const Finding& one : slow_)
-            if (is_waited_for(one)) most = std::max(most, one.cost_share.value_or(one.waited_share));
+            if (is_waited_for(one)) most = std::max(most, shown_by_waiters(one));
         return share_of_all >= least_agreement * most;
     }
 

@@ -75,6 +75,7 @@ inline JobTable table_of(std::size_t ranks, std::size_t steps, std::vector<Local
     table.median_step_ms = slowest_ms;
     table.wait_ms = matrix_of(
         ranks, steps, [&](std::size_t rank, std::size_t step) { return slowest_ms[step] - own_ms(rank, step); });
+    table.avoidable_ms = table.wait_ms;
     table.has_comm = true;
     table.step_ms = matrix_of(ranks, steps, [&](std::size_t, std::size_t step) { return slowest_ms[step]; });
     table.uncovered_ms = matrix_of(ranks, steps, [](std::size_t, std::size_t) { return 0.0; });
