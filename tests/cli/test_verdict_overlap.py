@@ -104,17 +104,18 @@ GATHERS, LAYER_MS, SLOWER_MS, GATHER_MS = 12, 2.0, 1.0, 0.2
 
 class ShardedJob(Job):
     """Each layer of the forward waits for its all_gather, which begins when the layer before the last is done, as under
-    FullyShardedDataParallel. Rank 2 takes SLOWER_MS longer in each. Hosts are ``ahead_ms`` ahead when the backward begins."""
+    FullyShardedDataParallel. Rank 2 takes SLOWER_MS longer in each. Hosts take ``host_ms`` from one all_gather to the next, of
+    which the first is launched 10 ms before the step, and are ``ahead_ms`` ahead when the backward begins."""
 
-    def __init__(self, job, ahead_ms):
+    def __init__(self, job, ahead_ms, host_ms=0.05):
         super().__init__(job, beside=True)
-        self.ahead_ms = ahead_ms
+        self.ahead_ms, self.host_ms = ahead_ms, host_ms
 
     def step(self, step):
         begin_ns, gathered_ns = self.now_ns, self.now_ns
         layer_ns, ready_ns = [begin_ns] * RANKS, [begin_ns] * RANKS
         for layer in range(GATHERS):
-            launch_ns = begin_ns + layer * 50_000
+            launch_ns = begin_ns + round((layer * self.host_ms - 10) * 1e6)
             ready_ns = [max(ready_ns[rank], gathered_ns, launch_ns) for rank in range(RANKS)]
             gathered_ns = max(ready_ns) + round(GATHER_MS * 1e6)
             for rank in range(RANKS):
@@ -134,21 +135,33 @@ class ShardedJob(Job):
         self.now_ns = end_ns + 1000
 
 
-@pytest.mark.parametrize("ahead_ms", [60.0, 4.0])
-def test_work_is_held_up_by_each_collective_that_begins_when_the_one_before_ends(cep, job, ahead_ms):
-    """A rank that need not wait begins its backward earlier, but not before its host has launched it."""
-    trainer = ShardedJob(job, ahead_ms)
+def summary_of_sharded(cep, job, *settings):
+    trainer = ShardedJob(job, *settings)
     for step in range(STEPS):
         trainer.step(step)
     trainer.write()
-    summary = cep.summary("job")
+    return cep.summary("job")
+
+
+def test_work_that_waits_for_its_host_is_held_up_by_no_collective(cep, job):
+    """Of the 3 ms of a layer hosts need 2.8. What counts is that all_gathers wait longer and longer, up to 2.8 ms, and the
+    3.8 ms behind them."""
+    summary = summary_of_sharded(cep, job, 60.0, 2.8)
+    assert summary["verdict"]["stragglers"][0]["waiters_median_wait_ms"] == pytest.approx(2.8 + 3.8, rel=0.05)
+
+
+@pytest.mark.parametrize("ahead_ms", [60.0, 4.0, 0.01])
+def test_work_is_held_up_by_each_collective_that_begins_when_the_one_before_ends(cep, job, ahead_ms):
+    """A rank that need not wait begins its backward earlier, but not before its host has launched it. A host that launches
+    when its device is idle may have waited for that: it would be earlier too."""
+    summary = summary_of_sharded(cep, job, ahead_ms)
     (straggler,) = summary["verdict"]["stragglers"]
     assert (straggler["rank"], straggler["phase"]) == (2, "forward")
     longer_ms = GATHERS * SLOWER_MS
     assert straggler["waiters_median_wait_ms"] == pytest.approx(longer_ms, rel=0.1)
     step_ms = GATHERS * (LAYER_MS + SLOWER_MS) + FORWARD_MS + TRANSFER_MS
     # Before the backward ranks wait for the gathers, and behind it for the last layer of rank 2.
-    saved_ms = longer_ms if ahead_ms > longer_ms else ahead_ms + SLOWER_MS
+    saved_ms = ahead_ms + SLOWER_MS if ahead_ms == 4.0 else longer_ms
     assert 100 * (1 - 1 / summary["verdict"]["job_slowdown"]) == pytest.approx(100 * saved_ms / step_ms, abs=2.5)
     waiting = next(one for one in summary["ledger"]["pieces"] if one["piece"] == "waiting")
     assert waiting["ms"] / STEPS == pytest.approx(longer_ms * (RANKS - 1) / RANKS, rel=0.1)
