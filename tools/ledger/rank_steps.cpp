@@ -18,6 +18,11 @@ std::int64_t nanoseconds(double ms) {
 
 }  // namespace
 
+std::optional<std::int64_t> StepAnalyser::Item::launch_ns() const {
+    if (std::isnan(sample->lag_ms)) return std::nullopt;
+    return interval.begin_ns - nanoseconds(sample->lag_ms);
+}
+
 const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
                                       const std::vector<PhaseUse>& uses) {
     uses_ = &uses;
@@ -301,11 +306,11 @@ void StepAnalyser::find_waiting(const Blocked& in_phases) {
 }
 
 // What the phase began on its own stream blocks it until it is done, as does all that it ends with; what it began on
-// others, as CommQueue says. It is the same waiting that it does on each such stream.
+// others, as WaitsBesideWork says.
 void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_comm) {
     blocked_.clear();
     blocked_waits_.clear();
-    queues_.clear();
+    beside_.clear();
     for (std::size_t i = first_comm; i < comm_.size(); ++i) {
         const Item& item = comm_[i];
         if (item.interval.begin_ns > local.interval.end_ns + tolerance_ns) break;
@@ -314,18 +319,9 @@ void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_
         const bool nested = item.blocks || item.sample->depth() > local.sample->depth();
         const bool beside = nested && item.sample->stream() != local.sample->stream();
         const bool at_end = local.interval.end_ns - item.interval.end_ns <= tolerance_ns;
-        if (beside) {
-            StreamQueues& queues = queues_on(item.sample->stream());
-            const bool is_late = item.interval.begin_ns - queues.end_ns <= tolerance_ns;
-            queues.end_ns = item.interval.end_ns;
-            const double lag_ms = item.sample->lag_ms;
-            const std::int64_t launch_ns = item.interval.begin_ns - (std::isnan(lag_ms) ? 0 : nanoseconds(lag_ms));
-            const std::int64_t host_ns = std::isnan(lag_ms) ? 0 : launch_ns - queues.launch_ns;
-            queues.launch_ns = launch_ns;
-            queues.ends_phase |= at_end;
-            queues.all.add(item.waiting(), item.interval.end_ns, host_ns, is_late);
-            if (item.is_for_late) queues.for_late.add(item.waiting(), item.interval.end_ns, host_ns, is_late);
-        }
+        if (beside)
+            beside_.add({item.sample->stream(), item.interval, item.waiting().length_ns(), item.launch_ns(),
+                         item.is_for_late, at_end});
         if (!at_end && (!nested || beside)) continue;
         const std::int64_t begin_ns = beside ? item.waiting_end_ns : item.interval.begin_ns;
         blocked_.push_back(
@@ -341,30 +337,12 @@ StepAnalyser::Blocked StepAnalyser::find_blocked(const Item& local, std::size_t 
     blocked_.clear();
     if (none_inside) return {};
     sort_by_what_they_block(local, first_comm);
-    if (blocked_.empty() && queues_.empty()) return {};
-    std::int64_t beside_ns = 0;
-    std::int64_t wait_ns = 0;
-    std::int64_t more_ns = 0;
-    for (const StreamQueues& queues : queues_) {
-        const std::int64_t behind_ns = local.interval.end_ns - queues.end_ns;
-        if (!queues.ends_phase && behind_ns > 0) {
-            more_ns = std::max(more_ns, queues.all.held_up_ns(behind_ns));
-            wait_ns = std::max(wait_ns, queues.for_late.held_up_ns(behind_ns));
-        }
-        beside_ns = std::max(beside_ns, queues.all.waiting_ns(queues.ends_phase));
-        if (queues.ends_phase) more_ns = std::max(more_ns, queues.all.waiting_ns(true));
-        wait_ns = std::max(wait_ns, queues.for_late.waiting_ns(queues.ends_phase));
-    }
+    if (blocked_.empty() && beside_.empty()) return {};
     for (Intervals* intervals : {&blocked_, &blocked_waits_}) unite(*intervals);
-    return {length_ms(blocked_) + static_cast<double>(beside_ns) * 1e-6,
-            length_ms(blocked_waits_) + static_cast<double>(wait_ns) * 1e-6, static_cast<double>(more_ns) * 1e-6};
-}
-
-StepAnalyser::StreamQueues& StepAnalyser::queues_on(std::uint32_t stream) {
-    for (StreamQueues& queues : queues_)
-        if (queues.stream == stream) return queues;
-    queues_.push_back({stream, 0, 0, false, {}, {}});
-    return queues_.back();
+    const WaitsBesideWork::Sum beside = beside_.until(local.interval.end_ns);
+    return {length_ms(blocked_) + static_cast<double>(beside.ns) * 1e-6,
+            length_ms(blocked_waits_) + static_cast<double>(beside.for_late_ns) * 1e-6,
+            static_cast<double>(beside.hidden_ns) * 1e-6};
 }
 
 void StepAnalyser::find_step_ms() {
@@ -432,8 +410,7 @@ void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind pie
     segment.piece = piece;
     segment.is_host_paced = piece == TimeKind::compute && item.sample->is_host_paced();
     const bool is_begin = interval.begin_ns == item.interval.begin_ns;
-    if (is_begin && item.clock == Clock::gpu && !std::isnan(item.sample->lag_ms))
-        segment.launch_ns = interval.begin_ns - nanoseconds(item.sample->lag_ms);
+    if (is_begin && item.clock == Clock::gpu) segment.launch_ns = item.launch_ns().value_or(SpanSegment::no_launch);
 }
 
 // Without what blocked_ has of it.

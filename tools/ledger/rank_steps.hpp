@@ -6,13 +6,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "ledger/comm_queue.hpp"
 #include "ledger/piece_cutter.hpp"
 #include "ledger/step_reading.hpp"
+#include "ledger/waits_beside_work.hpp"
 #include "model/collectives.hpp"
 #include "model/rank_spans.hpp"
 #include "stats/interval_set.hpp"
@@ -80,6 +81,7 @@ class StepAnalyser {
         bool is_evaluation = false;  // of the trainer's thread, with all that is inside
 
         [[nodiscard]] Interval waiting() const { return {interval.begin_ns, waiting_end_ns}; }
+        [[nodiscard]] std::optional<std::int64_t> launch_ns() const;
     };
 
     /// The rows of a phase in the step, and the first and the last of their numbers.
@@ -89,14 +91,6 @@ class StepAnalyser {
         std::uint32_t last_seq = 0;
     };
 
-    struct StreamQueues {
-        std::uint32_t stream = 0;
-        std::int64_t end_ns = 0;
-        std::int64_t launch_ns = 0;
-        bool ends_phase = false;
-        CommQueue all;
-        CommQueue for_late;
-    };
     /// How long one phase could not go on.
     struct Blocked {
         double ms = 0;
@@ -127,7 +121,6 @@ class StepAnalyser {
     void find_comm();
     [[nodiscard]] Blocked find_blocked(const Item& local, std::size_t first_comm);
     void sort_by_what_they_block(const Item& local, std::size_t first_comm);
-    StreamQueues& queues_on(std::uint32_t stream);
     void find_waiting(const Blocked& in_phases);
     void find_step_ms();
     void find_uncovered();
@@ -169,7 +162,7 @@ class StepAnalyser {
     // For one phase:
     Intervals blocked_;
     Intervals blocked_waits_;
-    std::vector<StreamQueues> queues_;
+    WaitsBesideWork beside_;
 };
 
 }  // namespace cep::tool
