@@ -258,17 +258,18 @@ def test_a_loader_that_is_slow_now_and_then_follows_no_rule(summarized):
     assert "loader" not in [cause["kind"] for cause in verdict["causes"]]
 
 
-@pytest.mark.parametrize("shape, slow", [
-    (Shape("tensor", tp=4, dp=4, steps=20, ranks_per_host=4), (4, 5, 6, 7)),
-    (Shape("tensor", tp=8, dp=4, steps=20), (24, 25, 26, 27, 28, 29, 30, 31))])
-def test_a_slow_link_of_one_group_of_ranks(summarized, shape, slow):
-    truth, verdict = summarized(shape, Fault("link", 6.0, ranks=slow))
+@pytest.mark.parametrize("shape, slow, first", [
+    (Shape("tensor", tp=4, dp=4, steps=20, ranks_per_host=4), (4, 5, 6, 7), 0),
+    (Shape("tensor", tp=8, dp=4, steps=20), (24, 25, 26, 27, 28, 29, 30, 31), 0),
+    (Shape("tensor", tp=3, dp=3, steps=1380, tensor_layers=1, ranks_per_host=3), (3, 4, 5), 620)])
+def test_a_slow_link_of_one_group_of_ranks(summarized, shape, slow, first):
+    truth, verdict = summarized(shape, Fault("link", 6.0, ranks=slow, first=first))
     (cause,) = [cause for cause in verdict["causes"] if cause["kind"] == "link"]
     assert (tuple(cause["ranks"]), cause["phase"]) == (slow, "all_reduce")
     assert cause["host"] == f"node{slow[0] // shape.ranks_per_host}"
     assert cause["usual_ms"] == pytest.approx(0.3, rel=0.05) and cause["slow_ms"] == pytest.approx(1.8, rel=0.05)
     assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.02)
-    assert "The link of ranks" in verdict["headline"] and "in 3 other groups" in verdict["headline"]
+    assert "The link of ranks" in verdict["headline"] and f"in {shape.dp - 1} other groups" in verdict["headline"]
     assert any("nvidia-smi nvlink" in line for line in verdict["next"])
 
 

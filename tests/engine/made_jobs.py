@@ -28,6 +28,7 @@ class Fault:
     phases: tuple = ("forward", "backward")
     share: float = 1.0  # of the steps
     every: int = 1  # steps, of loader and alone
+    first: int = 0  # step, of link
 
 
 class Machine(Program):
@@ -103,7 +104,8 @@ class Shape:
     ranks_per_host: int = 8
     stage_work: tuple = ()
     forward_ms: float = 2.0
-    layers: int = 6
+    layers: int = 6  # of fsdp
+    tensor_layers: int = 4  # of tensor
     transfer_ms: float = 1.0
     silent_waits: bool = False  # ranks of a stage wait for each other before they reduce, and no row shows it
     sends: bool = True  # of recv_blocks: have rows
@@ -171,7 +173,7 @@ class Work:
     def link(self, rank, base_ms):
         """A transfer over the links of a rank."""
         is_slow = self.fault.kind == "link" and rank in self.fault.ranks and not self.without
-        return base_ms * (self.fault.factor if is_slow else 1.0)
+        return lambda step: base_ms * (self.fault.factor if is_slow and step >= self.fault.first else 1.0)
 
     def transfer(self, base_ms, *which):
         if self.fault.kind != "transfers" or self.without:
@@ -307,9 +309,9 @@ def tensor_parallel(shape, machine, work):
         load = work.load(rank, 1.0)
         for number, (phase, factor) in enumerate((("forward", 1), ("backward", 2))):
             first = None
-            for layer in range(4):
+            for layer in range(shape.tensor_layers):
                 piece = machine.add(rank, MAIN, work.of(rank, phase, 4 * factor * shape.forward_ms, 0, layer), [load])
-                collective = (f"tp{dp}", number * 4 + layer, 8)
+                collective = (f"tp{dp}", number * shape.tensor_layers + layer, 2 * shape.tensor_layers)
                 reduce = machine.add(rank, MAIN, work.link(rank, 0.3 * shape.transfer_ms), [], collective)
                 machine.span("all_reduce", "comm", reduce, depth=2, collective=collective)
                 first = piece if first is None else first

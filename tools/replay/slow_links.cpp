@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/units.hpp"
+#include "replay/even_choice.hpp"
 #include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 
@@ -74,20 +75,29 @@ class LinkSearch {
         double transfer_ms = 0;
     };
 
-    void find_transfers() {
+    /// Calls `use(number of the collective, graph, node)`.
+    template <typename Use>
+    void for_each_transfer(Use use) const {
         for (const StepGraph& graph : graphs_)
             for (std::size_t node = 0; node < graph.size(); ++node) {
                 const std::uint32_t number = model_.collective_of(graph.keys[node], graph.ranks[node]);
                 if (number == no_index || model_.collectives.size_of(number) < least_members) continue;
-                if (graph.weights[node] != Weight::observed) continue;
-                if (transfers_.size() <= number) transfers_.resize(number + 1);
-                std::vector<double>& of_group = transfers_[number];
-                if (of_group.empty()) {
-                    const NodeKey& key = model_.keys[graph.keys[node]];
-                    alike_[{key.name, key.seq, key.role, model_.collectives.size_of(number)}].push_back(number);
-                }
-                if (of_group.size() < most_transfers) of_group.push_back(static_cast<double>(graph.own_ms[node]));
+                if (graph.weights[node] == Weight::observed) use(number, graph, node);
             }
+    }
+
+    void find_transfers() {
+        for_each_transfer([&](std::uint32_t number, const StepGraph& graph, std::size_t node) {
+            if (transfers_.size() <= number) transfers_.resize(number + 1);
+            if (transfers_[number].counted() == 0) {
+                const NodeKey& key = model_.keys[graph.keys[node]];
+                alike_[{key.name, key.seq, key.role, model_.collectives.size_of(number)}].push_back(number);
+            }
+            transfers_[number].count();
+        });
+        for_each_transfer([&](std::uint32_t number, const StepGraph& graph, std::size_t node) {
+            transfers_[number].take(graph.own_ms[node], most_transfers);
+        });
     }
 
     /// Sets usual_ms_.
@@ -95,8 +105,9 @@ class LinkSearch {
         std::vector<Group> groups;
         std::vector<double> all_ms;
         for (const std::uint32_t number : numbers) {
-            if (transfers_[number].size() < least_transfers) continue;
-            groups.push_back({number, median_of(transfers_[number])});
+            const std::vector<double>& transfers_ms = transfers_[number].values();
+            if (transfers_ms.size() < least_transfers) continue;
+            groups.push_back({number, median_of(transfers_ms)});
             all_ms.push_back(groups.back().transfer_ms);
         }
         if (groups.size() < least_groups) return {};
@@ -130,7 +141,7 @@ class LinkSearch {
 
     std::span<const StepGraph> graphs_;
     const JobModel& model_;
-    std::vector<std::vector<double>> transfers_;         // by number of the collective
+    std::vector<EvenChoice> transfers_;                  // by number of the collective
     std::map<Alike, std::vector<std::uint32_t>> alike_;  // numbers of collectives that are compared
     double usual_ms_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "replay/even_choice.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -124,45 +125,43 @@ std::vector<double> TypicalWork::count_idle_ranks(std::span<const StepGraph> gra
 }
 
 void TypicalWork::find_comm_medians(std::span<const StepGraph> graphs) {
-    std::vector<std::size_t> counts(classes_);
-    for (const StepGraph& graph : graphs)
-        for (std::size_t node = 0; node < graph.size(); ++node)
-            if (model_.keys[graph.keys[node]].is_comm && graph.weights[node] == Weight::observed)
-                ++counts[class_of_[graph.keys[node]]];
-    std::vector<std::vector<double>> values(classes_);
-    std::vector<std::size_t> seen(classes_);
-    for (const StepGraph& graph : graphs)
-        for (std::size_t node = 0; node < graph.size(); ++node) {
-            if (!model_.keys[graph.keys[node]].is_comm || graph.weights[node] != Weight::observed) continue;
-            const std::uint32_t of = class_of_[graph.keys[node]];
-            if (seen[of]++ % (counts[of] / most_values + 1) == 0)
-                values[of].push_back(static_cast<double>(graph.own_ms[node]));
-        }
+    std::vector<EvenChoice> by_class(classes_);
+    const auto for_each_transfer = [&](auto use) {
+        for (const StepGraph& graph : graphs)
+            for (std::size_t node = 0; node < graph.size(); ++node)
+                if (model_.keys[graph.keys[node]].is_comm && graph.weights[node] == Weight::observed)
+                    use(by_class[class_of_[graph.keys[node]]], graph.own_ms[node]);
+    };
+    for_each_transfer([](EvenChoice& of_class, float) { of_class.count(); });
+    for_each_transfer([](EvenChoice& of_class, float own_ms) { of_class.take(own_ms, most_values); });
     for (std::size_t i = 0; i < classes_; ++i)
-        if (!values[i].empty()) of_class_[i] = static_cast<float>(median_of(values[i]));
+        if (by_class[i].counted() > 0) of_class_[i] = static_cast<float>(median_of(by_class[i].values()));
 }
 
 /// By number of the collective, of those that miss members in some steps: the links of a group may be slow.
 std::unordered_map<std::uint32_t, float> TypicalWork::find_group_medians(std::span<const StepGraph> graphs) const {
-    std::unordered_map<std::uint32_t, std::vector<double>> values;
-    const auto for_each_transfer = [&](bool is_observed, auto use) {
+    std::unordered_map<std::uint32_t, EvenChoice> by_group;
+    for (const StepGraph& graph : graphs)
+        for (std::size_t node = 0; node < graph.size(); ++node) {
+            if (graph.weights[node] == Weight::observed) continue;
+            const std::uint32_t number = model_.collective_of(graph.keys[node], graph.ranks[node]);
+            if (number != no_index) by_group[number];
+        }
+    if (by_group.empty()) return {};
+    const auto for_each_transfer = [&](auto use) {
         for (const StepGraph& graph : graphs)
-            for (std::size_t node = 0; node < graph.size(); ++node)
-                if ((graph.weights[node] == Weight::observed) == is_observed)
-                    use(model_.collective_of(graph.keys[node], graph.ranks[node]), graph.own_ms[node]);
+            for (std::size_t node = 0; node < graph.size(); ++node) {
+                if (graph.weights[node] != Weight::observed) continue;
+                const auto of_group = by_group.find(model_.collective_of(graph.keys[node], graph.ranks[node]));
+                if (of_group != by_group.end()) use(of_group->second, graph.own_ms[node]);
+            }
     };
-    for_each_transfer(false, [&](std::uint32_t number, float) {
-        if (number != no_index) values[number];
-    });
-    if (values.empty()) return {};
-    for_each_transfer(true, [&](std::uint32_t number, float own_ms) {
-        const auto of_group = values.find(number);
-        if (of_group != values.end() && of_group->second.size() < most_values)
-            of_group->second.push_back(static_cast<double>(own_ms));
-    });
+    for_each_transfer([](EvenChoice& of_group, float) { of_group.count(); });
+    for_each_transfer([](EvenChoice& of_group, float own_ms) { of_group.take(own_ms, most_values); });
     std::unordered_map<std::uint32_t, float> medians;
-    for (auto& [number, of_group] : values)
-        if (of_group.size() >= least_values) medians[number] = static_cast<float>(median_of(of_group));
+    for (const auto& [number, of_group] : by_group)
+        if (of_group.values().size() >= least_values)
+            medians[number] = static_cast<float>(median_of(of_group.values()));
     return medians;
 }
 

@@ -40,42 +40,62 @@ bool waits_more_than_work_explains(const JudgedJob& judged, double wait_ms) {
     return wait_ms > unexplained * typical_ms(explained_ms);
 }
 
-void abstain_on_late(std::vector<Finding> late, const std::string& waiting, Verdict& verdict) {
+/// All ranks but one that they may wait for.
+struct Waiters {
+    std::string wait = "the others wait";
+    std::string them = "them";
+    double wait_ms = 0;  // a step
+};
+
+Waiters waiters_for(std::int64_t rank, const JobTable& table) {
+    std::vector<std::size_t> others;
+    for (std::size_t i = 0; i < table.ranks.size(); ++i)
+        if (table.ranks[i].rank != rank) others.push_back(i);
+    Waiters waiters;
+    waiters.wait_ms = typical_ms(quantiles_over_ranks(table.wait_ms, others, 0.5));
+    if (others.size() == 1) {
+        waiters.them = fmt::format("rank {}", table.ranks[others.front()].rank);
+        waiters.wait = waiters.them + " waits";
+    }
+    return waiters;
+}
+
+void abstain_on_late(const JobTable& table, std::vector<Finding> late, double wait_ms, Verdict& verdict) {
     if (const std::vector<std::int64_t> together = late_together(late); together.size() > 1)
         return verdict.abstain(
             fmt::format("the others wait {} a step for ranks {}, which come late together, though no "
                         "phase of them is clearly longer",
-                        waiting, format_ranges(together, 4)),
+                        format_duration_ms(wait_ms), format_ranges(together, 4)),
             "compare the links between these ranks with those of others, and time what they do "
             "before their collectives");
     const std::int64_t rank = late.front().ranks.front();
     verdict.findings.push_back(std::move(late.front()));
-    verdict.abstain(
-        fmt::format("the others wait {} a step for rank {}, but no phase of it is clearly longer than on them", waiting,
-                    rank),
-        fmt::format("time what rank {} does before its collectives, with phases around it", rank));
+    const Waiters waiters = waiters_for(rank, table);
+    verdict.abstain(fmt::format("{} {} a step for rank {}, but no phase of it is clearly longer than on {}",
+                                waiters.wait, format_duration_ms(waiters.wait_ms), rank, waiters.them),
+                    fmt::format("time what rank {} does before its collectives, with phases around it", rank));
 }
 
 // Nobody is slow in any phase. Who waits, then, and for whom?
 void abstain_on_waiting(const JudgedJob& judged, Verdict& verdict) {
     const double wait_ms = typical_ms(judged.table.wait_ms);
     if (wait_ms < StragglerRules::late * typical_ms(judged.table.median_step_ms)) return;
-    const std::string waiting = format_duration_ms(wait_ms);
     std::vector<Finding> late = find_late(judged.table, judged.groups);
     std::erase_if(late, [&](const Finding& one) { return one.excess_ms * one.step_fraction < wait_ms / 2; });
-    if (!late.empty()) return abstain_on_late(std::move(late), waiting, verdict);
+    if (!late.empty()) return abstain_on_late(judged.table, std::move(late), wait_ms, verdict);
     if (const auto likely = find_most_likely_late(judged.table, judged.groups);
         likely && likely->excess_ms >= wait_ms / 2)
         return verdict.abstain(
             fmt::format(
-                "the others wait {} a step longer than rank {}, perhaps for it; but steps vary so much that this "
-                "may be chance",
-                format_duration_ms(likely->excess_ms), likely->ranks.front()),
+                "{} {} a step longer than rank {}, perhaps for it; but steps vary so much that this may be chance",
+                waiters_for(likely->ranks.front(), judged.table).wait, format_duration_ms(likely->excess_ms),
+                likely->ranks.front()),
             "record more steps");
     if (judged.groups.size() != 1) return;
     if (!judged.waits_inside && waits_more_than_work_explains(judged, wait_ms))
         return verdict.abstain(
-            fmt::format("ranks wait {} a step for each other, and what they do before does not explain it", waiting),
+            fmt::format("ranks wait {} a step for each other, and what they do before does not explain it",
+                        format_duration_ms(wait_ms)),
             "time more phases between the collectives, and check that collectives have their group and coll");
     verdict.takes_turns = verdict.shares && lateness_of(*verdict.shares) >= much_waiting;
 }

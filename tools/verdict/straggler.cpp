@@ -2,6 +2,7 @@
 #include "verdict/straggler.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -304,10 +305,9 @@ class Finder {
         return waits_ms;
     }
 
-    /// By how much the others wait longer than these, in a slow step, mean.
-    [[nodiscard]] double longer_waits_ms(const Straggler& one, const std::vector<std::size_t>& others,
+    /// By how much the others, of whom `others_ms` is the median, wait longer than these, in a slow step, mean.
+    [[nodiscard]] double longer_waits_ms(const Straggler& one, const std::vector<double>& others_ms,
                                          const StepMatrix& waits) const {
-        const std::vector<double> others_ms = quantiles_over_ranks(waits, others, 0.5);
         const std::vector<double> own_ms = quantiles_over_ranks(waits, one.rank_indices, 0.5);
         return mean_of(waits_of(one, [&](std::size_t step) { return others_ms[step] - own_ms[step]; }));
     }
@@ -315,22 +315,23 @@ class Finder {
     // The job loses at most what these exceed the others by, and what each of the others need not wait.
     void bound_cost(Straggler& one, const std::vector<std::size_t>& others) const {
         const std::vector<double> others_ms = quantiles_over_ranks(table_.wait_ms, others, 0.5);
-        std::vector<double> waits_ms = waits_of(one, [&](std::size_t step) { return others_ms[step]; });
+        const std::vector<double> waits_ms = waits_of(one, [&](std::size_t step) { return others_ms[step]; });
         const bool is_known = !waits_ms.empty();
         constexpr double least_quantile = 0.25;  // the least may be of lost rows
-        const std::vector<double> least_ms = quantiles_over_ranks(table_.avoidable_ms, others, least_quantile);
+        const std::vector<std::vector<double>> avoidable_ms =
+            quantiles_over_ranks(table_.avoidable_ms, others, std::array{least_quantile, 0.5});
         double most_ms = one.all_excess_ms;
-        if (const auto least = waits_of(one, [&](std::size_t step) { return least_ms[step]; }); !least.empty())
+        if (const auto least = waits_of(one, [&](std::size_t step) { return avoidable_ms[0][step]; }); !least.empty())
             most_ms = std::min(most_ms, mean_of(least));
         for (const std::size_t rank : others)
             if (const auto of_rank =
                     waits_of(one, [&](std::size_t step) { return table_.avoidable_ms.at(rank, step); });
                 !of_rank.empty())
                 most_ms = std::min(most_ms, mean_of(of_rank));
-        judge(one, is_known, longer_waits_ms(one, others, table_.wait_ms), most_ms);
+        judge(one, is_known, longer_waits_ms(one, others_ms, table_.wait_ms), most_ms);
         if (!is_known) return;
-        one.waited_share = share_of(one, longer_waits_ms(one, others, table_.avoidable_ms));
-        one.waiters_median_wait_ms = median_of(std::move(waits_ms));
+        one.waited_share = share_of(one, longer_waits_ms(one, avoidable_ms[1], table_.avoidable_ms));
+        one.waiters_median_wait_ms = median_of(waits_ms);
     }
 
     /// Of the time of all steps: so long in each slow one.
