@@ -139,6 +139,13 @@ def test_a_slow_rank_costs_what_the_others_wait_as_far_as_their_hosts_are_ahead(
     assert "would take about" in verdict["headline"]
 
 
+def test_what_peers_gain_by_waiting_makes_the_saving_a_bound(cep):
+    """At their power limit GPUs that wait run faster: 21 % are said where 15.4 were measured."""
+    verdict = cep.summary(TRAININGS / "accumulation_rested.jsonl.zst")["verdict"]
+    assert verdict["replay"]["holds"] and verdict["groups"][0]["slow_ranks"] == [1]
+    assert verdict["slowdown_is_bound"] and "steps would take up to 2" in verdict["headline"]
+
+
 def test_waits_that_may_be_chance_are_no_all_clear(cep):
     """In stretches rank 1's host is late for its slow forward, and rank 0 waits 5 to 20 ms; in others, for nearly nothing."""
     verdict = cep.summary(TRAININGS / "fsdp_turns_varying.jsonl.zst")["verdict"]

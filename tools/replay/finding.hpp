@@ -44,6 +44,9 @@ struct LateHost {
     double peers_lag_ms = 0;  // median over the peers
 };
 
+/// Whether a saving is the stated one, about that, or at most that.
+enum class Precision : std::uint8_t { exact, about, at_most };
+
 /// How a cause is said.
 struct CauseText {
     std::string what;                      // "uneven work is …"

@@ -100,8 +100,6 @@ void find_coverage(const std::vector<StepGraph>& graphs, const Job& job, Replay&
     facts.matched = matched / std::max(1.0, comm);
 }
 
-const Scenario as_it_was = {[](const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}};
-
 /// Marks the steps that took much longer than their replay: their delays stay as they were.
 void keep_delays(const Replayer& replayer, std::vector<StepGraph>& graphs) {
     const std::vector<double> steps_ms = replayer.steps_ms(std::span(&as_it_was, 1)).front();

@@ -67,9 +67,10 @@ struct Replay {
     double slowest_stage_share = 0;  // of the loss, that of one stage (M_S)
     bool stages_are_inferred = false;
     std::size_t stages = 1;
-    std::size_t pipeline_length = 1;  // stages, as far as run rows or who waits for whom say
-    double saving = 0;                // of the time of the steps, without all stragglers and groups that cost enough
-    bool any_loaded = false;          // ranks were slow because they have more of the work that is to be spread evenly
+    std::size_t pipeline_length = 1;   // stages, as far as run rows or who waits for whom say
+    double saving = 0;                 // of the time of the steps, without all stragglers and groups that cost enough
+    bool peers_may_be_rested = false;  // these may owe part of what slow ranks exceed them by to their waiting
+    bool any_loaded = false;           // ranks were slow because they have more of the work that is to be spread evenly
     /// By step: what all stragglers and groups cost it, whether that is much or little.
     std::vector<std::pair<std::int64_t, double>> costs_ms;
 };

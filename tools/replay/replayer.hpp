@@ -20,6 +20,8 @@ struct Scenario {
     std::vector<bool> prompt{};  // by rank: begins its work no later than its role usually does; empty: as they were
 };
 
+inline const Scenario as_it_was = {[](const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}};
+
 /// By key: how long it may be, in ms, from the end of what a piece waits for to its start. Empty: pieces start at once.
 using Delays = std::vector<float>;
 

@@ -84,7 +84,7 @@ class SlowRankPrices {
     std::optional<Finding> price() {
         constexpr std::size_t most_suspects = 64;
         if (slow_.empty()) return std::nullopt;
-        std::vector<Scenario> scenarios = {{[](const StepGraph&, std::span<float>) {}}, without_all_but(nullptr)};
+        std::vector<Scenario> scenarios = {as_it_was, without_all_but(nullptr)};
         for (std::size_t i = 0; i < std::min(most_suspects, slow_.size()); ++i)
             scenarios.push_back(without_all_but(&slow_[i]));
         const std::vector<std::vector<double>> steps_ms = steps_.replayer.steps_ms(scenarios);
@@ -174,13 +174,42 @@ class SlowRankPrices {
             if (one.is_costly) all.ranks.insert(all.ranks.end(), one.ranks.begin(), one.ranks.end());
         if (all.ranks.empty()) return std::nullopt;
         std::sort(all.ranks.begin(), all.ranks.end());
-        const double without_ms =
-            steps_.replayer.mean_step_ms(without_those([](const Finding& one) { return one.is_costly; }));
-        replay_.saving = 1 - without_ms / all_ms;
+        const Scenario without = without_those([](const Finding& one) { return one.is_costly; });
+        replay_.saving = 1 - steps_.replayer.mean_step_ms(without) / all_ms;
+        replay_.peers_may_be_rested = may_be_rested(steps_.indices_of(all), without);
         if (std::any_of(slow_.begin(), slow_.end(), [](const Finding& one) { return one.is_approximate; }))
             return std::nullopt;
         describe(all, steps_.indices_of(all));
         return all;
+    }
+
+    [[nodiscard]] PhaseSums work_of(const std::vector<bool>& ranks, const Scenario& scenario) const {
+        PhaseSums sums_ms = steps_.no_sums();
+        for (const StepGraph& graph : steps_.graphs) {
+            std::vector<float> own_ms = graph.own_ms;
+            scenario.set_work(graph, own_ms);
+            for (std::size_t node = 0; node < graph.size(); ++node)
+                if (ranks[graph.ranks[node]] && !steps_.is_comm(graph.keys[node]))
+                    sums_ms[model_.keys[graph.keys[node]].name] += graph.weight * static_cast<double>(own_ms[node]);
+        }
+        return sums_ms;
+    }
+
+    // GPUs at their power limit run faster after they have waited. Their power goes with the square of their clock, or
+    // more, so the clock gains at most half of the share of time that they wait. If that explains some of what the slow
+    // ranks exceed their peers by, and other phases most of it, the peers will lose it when they wait no more.
+    [[nodiscard]] bool may_be_rested(const std::vector<std::uint32_t>& slow, const Scenario& without) const {
+        const std::vector<bool> is_slow = steps_.chosen(slow);
+        const PhaseSums own_ms = work_of(is_slow, as_it_was);
+        const PhaseSums usual_ms = work_of(is_slow, without);
+        double rested_ms = 0;
+        double other_ms = 0;
+        for (std::size_t phase = 0; phase < own_ms.size(); ++phase) {
+            const bool is_small = own_ms[phase] <= (1 + replay_.saving / 2) * usual_ms[phase];
+            (is_small ? rested_ms : other_ms) += own_ms[phase] - usual_ms[phase];
+        }
+        const double all_ms = replay_.observed_ms * static_cast<double>(steps_.graphs.size() * slow.size());
+        return rested_ms > Replay::most_error * all_ms && rested_ms < other_ms;
     }
 
     void describe(Finding& cause, const std::vector<std::uint32_t>& ranks) const {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -48,9 +49,12 @@ std::string describe_error(double error) {
 std::string describe(const Finding& cause, const Verdict& verdict, std::string_view between) {
     const std::string without = between == ". " ? capitalised(cause.text.without) : cause.text.without;
     const double step_ms = verdict.mean_step_ms.value_or(verdict.replay.observed_ms);
+    const bool is_exact = verdict.replay.holds() && !cause.is_approximate;
+    const Precision precision = is_exact                  ? Precision::exact
+                                : verdict.ledger.is_timed ? Precision::about
+                                                          : Precision::at_most;
     return cause.text.what + std::string(between) +
-           describe_saving(verdict, without, verdict.replay.holds() && !cause.is_approximate,
-                           verdict.saved_ms(cause.cost_share.value_or(0)) / step_ms);
+           describe_saving(verdict, without, precision, verdict.saved_ms(cause.cost_share.value_or(0)) / step_ms);
 }
 
 /// Why the saving is not exact, or not known. "" if it is exact, or if the error of the replay says why.
@@ -59,13 +63,16 @@ std::string why_bound(const Verdict& verdict) {
     if (verdict.names_ranks() && !verdict.job_slowdown && replay.row_coverage < Replay::least_coverage)
         return fmt::format("what that costs is not known: {} of the rows were lost",
                            format_percent(1 - replay.row_coverage));
-    if (!verdict.is_saving_approximate) return "";
+    if (verdict.saving_precision == Precision::exact) return "";
     const Finding* const cause = top_cause(verdict);
     if (cause != nullptr && cause->kind == FindingKind::pauses && cause->is_approximate)
         return "the saving is approximate: pauses may also be in work whose rows were lost";
     if (!replay.is_possible)
         return fmt::format("the saving is {}, as the steps cannot be replayed: {}",
                            verdict.ledger.is_timed ? "approximate" : "a bound", replay.reason);
+    if (verdict.saving_precision == Precision::at_most && replay.holds())
+        return "the saving is a bound: GPUs at their power limit run faster after they have waited, and what the slow "
+               "ranks exceed their peers by may partly be that";
     if (replay.holds())
         return "the saving is approximate: ranks wait inside of their work, where no row tells waiting from work";
     if (!replay.is_matched())
@@ -98,12 +105,10 @@ std::string headline_of_cause(const Verdict& verdict) {
     return capitalised(describe(*cause, verdict, ". ")) + ".";
 }
 
-std::string describe_saving(const Verdict& verdict, std::string_view without, bool is_exact, double share) {
+std::string describe_saving(const Verdict& verdict, std::string_view without, Precision precision, double share) {
+    constexpr std::array<std::string_view, 3> words = {"", "about ", "up to "};
     std::string text = fmt::format("{}, steps would take {}{} less time", without,
-                                   is_exact                  ? ""
-                                   : verdict.ledger.is_timed ? "about "
-                                                             : "up to ",
-                                   format_percent(share));
+                                   words[static_cast<std::size_t>(precision)], format_percent(share));
     const double step_ms = verdict.mean_step_ms.value_or(verdict.replay.observed_ms);
     return step_ms > 0 ? text + " (" + format_times_ms(step_ms, step_ms * (1 - share)) + ")" : text;
 }

@@ -18,10 +18,8 @@ namespace cep::tool {
 /// "" without such a cause.
 [[nodiscard]] std::string headline_of_cause(const Verdict& verdict);
 
-/// "without it, steps would take 22 % less time (130.0 → 101.4 ms)", of a saving of this share of a step. One that is
-/// not exact is about that. Without starts it is at most that: a step took no less than the own work of its longest
-/// rank.
-[[nodiscard]] std::string describe_saving(const Verdict& verdict, std::string_view without, bool is_exact,
+/// "without it, steps would take 22 % less time (130.0 → 101.4 ms)", of a saving of this share of a step.
+[[nodiscard]] std::string describe_saving(const Verdict& verdict, std::string_view without, Precision precision,
                                           double share);
 
 /// With a capital in front.

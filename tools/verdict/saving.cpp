@@ -58,7 +58,7 @@ void set_saving_ms(const JudgedJob& judged, double saved_ms, Verdict& verdict) {
 
 void set_share(const JudgedJob& judged, double share, Verdict& verdict) {
     set_saving_ms(judged, verdict.saved_ms(share), verdict);
-    verdict.is_saving_approximate = !verdict.replay.holds();
+    verdict.saving_precision = verdict.replay.holds() ? Precision::exact : Precision::about;
 }
 
 // Without starts nobody knows what ran beside what, nor what stages and experts do not wait for: a job
@@ -82,7 +82,7 @@ void set_bound(const JudgedJob& judged, Verdict& verdict) {
     const double lost_ms = sum_ms(costs_ms(judged.table, verdict, [](const Finding& one) { return one.is_costly; }));
     const double saved_ms = lost_ms / static_cast<double>(count_values(judged.table.median_step_ms));
     set_saving_ms(judged, std::min(saved_ms, most_saving * step_ms) * *verdict.mean_step_ms / step_ms, verdict);
-    verdict.is_saving_approximate = true;
+    verdict.saving_precision = is_timed ? Precision::about : Precision::at_most;
     if (!is_timed) verdict.mean_step_ms.reset();
 }
 
@@ -102,8 +102,9 @@ void set_saving(const JudgedJob& judged, Verdict& verdict) {
     if (!verdict.names_ranks()) return set_saving_ms(judged, 0, verdict);
     const bool is_approximate = std::any_of(verdict.findings.begin(), verdict.findings.end(),
                                             [](const Finding& one) { return one.is_approximate; });
-    if (is_usable && !is_approximate) return set_share(judged, verdict.replay.saving, verdict);
-    set_bound(judged, verdict);
+    if (!is_usable || is_approximate) return set_bound(judged, verdict);
+    set_share(judged, verdict.replay.saving, verdict);
+    if (verdict.replay.holds() && verdict.replay.peers_may_be_rested) verdict.saving_precision = Precision::at_most;
 }
 
 void settle(const JudgedJob& judged, Verdict& verdict) {
@@ -113,7 +114,7 @@ void settle(const JudgedJob& judged, Verdict& verdict) {
     if (verdict.abstained && !settles) return;
     const bool is_of_ranks = cause->kind == FindingKind::ranks || cause->kind == FindingKind::host;
     if (!is_of_ranks || !verdict.names_ranks()) set_share(judged, cause->cost_share.value_or(0), verdict);
-    verdict.is_saving_approximate |= cause->is_approximate;
+    if (cause->is_approximate) verdict.saving_precision = Precision::about;
     verdict.abstained = false;
     verdict.reason.clear();
     verdict.to_do.clear();

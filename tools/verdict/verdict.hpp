@@ -59,8 +59,8 @@ struct Verdict {
     std::optional<Hint> hint;
     std::vector<ChangeFact> changes;
     EventFacts events;
-    std::optional<double> job_slowdown;    // time of the steps / what it would be without what the headline names
-    bool is_saving_approximate = false;    // it is about that; without starts at most that
+    std::optional<double> job_slowdown;  // time of the steps / what it would be without what the headline names
+    Precision saving_precision = Precision::exact;
     std::optional<double> gpu_hours_lost;  // in the window, unrecorded steps being like recorded ones
     Efficiency efficiency;
     bool abstained = false;           // from naming stragglers, or saying that there are none

@@ -229,8 +229,8 @@ class Sentences {
     /// ". Without it, steps would take 22 % less time (130.0 → 101.4 ms)".
     [[nodiscard]] std::string describe_saving(std::string_view without) const {
         if (!verdict_.job_slowdown || !(*verdict_.job_slowdown > 1.0005)) return "";
-        return ". " + tool::describe_saving(verdict_, fmt::format("Without {}", without),
-                                            !verdict_.is_saving_approximate, 1 - 1 / *verdict_.job_slowdown);
+        return ". " + tool::describe_saving(verdict_, fmt::format("Without {}", without), verdict_.saving_precision,
+                                            1 - 1 / *verdict_.job_slowdown);
     }
 
     [[nodiscard]] const ChangeFact* worst_change() const {

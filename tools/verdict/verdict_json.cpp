@@ -60,9 +60,9 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
         json.members("marked_steps", events.marked_steps, "unmarked_steps", events.unmarked_steps, "marked_excess_ms",
                      events.marked_excess_ms, "unmarked_excess_ms", events.unmarked_excess_ms);
     });
-    json.members("job_slowdown", verdict.job_slowdown, "slowdown_is_bound", verdict.is_saving_approximate,
-                 "gpu_hours_lost", verdict.gpu_hours_lost, "abstained", verdict.abstained, "reason",
-                 text_or_null(verdict.reason));
+    json.members("job_slowdown", verdict.job_slowdown, "slowdown_is_bound",
+                 verdict.saving_precision != Precision::exact, "gpu_hours_lost", verdict.gpu_hours_lost, "abstained",
+                 verdict.abstained, "reason", text_or_null(verdict.reason));
     json.objects("groups", verdict.groups(), [&](const Finding* group) { write_group(json, *group); });
     json.object_or_null("late_rank", verdict.first_of(FindingKind::late), [&](const Finding& late) {
         json.members("rank", late.ranks.front(), "host", text_or_null(late.hosts.front()), "late_ms", late.excess_ms,
