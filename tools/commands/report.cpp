@@ -108,9 +108,7 @@ struct ReportCommand {
     }
 
     Status run() const {
-        report::ReportInputs inputs;
-        inputs.timeline = timeline();
-        inputs.max_bytes = static_cast<std::size_t>(max_bytes);
+        const report::TimelineChoice chosen = timeline();
         LoadOptions options = job_options.load_options(filter, input, run_options);
         options.keeps_messages = true;
         if (compares()) options.reading.range = {0.5, 1};
@@ -127,24 +125,21 @@ struct ReportCommand {
         auto [verdict, table] = judge(job, {peak_flops, threads});
         const Summary summary = summarize(job, Grouping{}, threads, &verdict);
         const std::optional<compare::Comparison> comparison = compare_with(std::move(a), job, verdict);
-        inputs.job = &job;
-        inputs.summary = &summary;
-        inputs.verdict = &verdict;
-        inputs.comparison = comparison ? &*comparison : nullptr;
-
-        report::JobView view = report::view_job(job, summary, verdict);
-        if (can_be_taken_apart(job)) {
-            // The page has room for more steps than a verdict needs.
-            if (table.steps.size() < table.all_steps)
-                table = find_job_time(job, {peak_flops, threads, report::most_table_cells}).table;
-            report::use_table(table, view);
-            inputs.table = &table;
-        }
+        const bool is_taken_apart = can_be_taken_apart(job);
+        // The page has room for more steps than a verdict needs.
+        if (is_taken_apart && table.steps.size() < table.all_steps)
+            table = find_job_time(job, {peak_flops, threads, report::most_table_cells}).table;
         std::optional<comm::CommReport> comm;
         if (any_phase(job.ranks, [](const PhaseSeries& phase) { return phase.kind == schema::Kind::comm; }))
             comm = comm::make_report(job, {});
-        inputs.comm = comm ? &*comm : nullptr;
-        const report::Report report = report::make_report(inputs, std::move(view));
+        const report::Report report = report::make_report({.job = job,
+                                                           .summary = summary,
+                                                           .verdict = verdict,
+                                                           .table = is_taken_apart ? &table : nullptr,
+                                                           .comm = comm ? &*comm : nullptr,
+                                                           .comparison = comparison ? &*comparison : nullptr,
+                                                           .timeline = chosen,
+                                                           .max_bytes = static_cast<std::size_t>(max_bytes)});
         if (summary.phases.empty()) say_no_spans("report");
         write_output(out, report.html);
         say_result(report, out, max_bytes);

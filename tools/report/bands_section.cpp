@@ -83,7 +83,8 @@ void draw_values(Svg& svg, const Plot& plot, const Band& band, const Bins& steps
     }
 }
 
-Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, const tool::Verdict& verdict) {
+Figure draw(const Page& page) {
+    const auto& [inputs, view, heat] = page;
     constexpr double left = 76;
     const std::size_t count = std::min<std::size_t>(8, heat.bands.size());
     const Plot last = stacked_plot(left, count - 1);
@@ -97,7 +98,7 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
         svg.group(fmt::format("band-{}", i));
         draw_band(svg, plot, heat.bands[i], view.phases[heat.bands[i].phase]);
         draw_values(svg, plot, heat.bands[i], heat.band_steps, view);
-        draw_events(svg, plot, heat.band_steps, job, verdict);
+        draw_events(svg, plot, heat.band_steps, inputs.job, inputs.verdict);
         svg.end_group();
     }
     draw_column_numbers(svg, last, heat.band_steps.first);
@@ -105,12 +106,12 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
     std::string caption;
     if (view.ranks.size() > 1)
         caption = "Line: median rank. Band: 10th to 90th percentile of the ranks. Thin line: the slowest rank.";
-    if (!verdict.changes.empty()) caption += " Dashed: a lasting change of the job.";
-    if (!job.marks.empty()) caption += " Ticks at the top: marks, such as checkpoints.";
+    if (!inputs.verdict.changes.empty()) caption += " Dashed: a lasting change of the job.";
+    if (!inputs.job.marks.empty()) caption += " Ticks at the top: marks, such as checkpoints.";
     if (heat.bands.size() > count)
         caption +=
             fmt::format(" Not drawn: {} with less time.", tool::format_plural(heat.bands.size() - count, "phase"));
-    return Figure(svg, caption);
+    return {svg.html(), caption};
 }
 
 std::vector<std::string> describe_events(const tool::Job& job, const tool::Verdict& verdict) {
@@ -126,7 +127,8 @@ std::vector<std::string> describe_events(const tool::Job& job, const tool::Verdi
 
 }  // namespace
 
-Section bands_section(const JobView& view, const HeatMap& heat, const tool::Job& job, const tool::Verdict& verdict) {
+Section bands_section(const Page& page) {
+    const auto& [inputs, view, heat] = page;
     Section section{"bands", "Phases over steps"};
     if (heat.bands.empty() || view.steps.first.empty()) return section.without("No durations by step are known.");
     if (heat.band_steps.size() < 2) return section.without("There is only one step.");
@@ -134,8 +136,8 @@ Section bands_section(const JobView& view, const HeatMap& heat, const tool::Job&
                        ? "A step up that stays is a change of the job."
                        : "A step up that stays is a change of the whole job; a thin line far above its band is one "
                          "slow rank; a wide band means that ranks differ.";
-    section.figures = {draw(view, heat, job, verdict)};
-    section.details = tool::html_notes(describe_events(job, verdict));
+    section.figures = {draw(page)};
+    section.details = tool::html_notes(describe_events(inputs.job, inputs.verdict));
     return section;
 }
 

@@ -108,9 +108,9 @@ Figure draw(const std::vector<Share>& shares, const std::vector<Segment>& segmen
             at += segment.ms[i];
         }
     }
-    return Figure(key_html(key) + bars_html(bars, most_ms,
-                                            "A bar for the job and for each of a few ranks: where the time of a step "
-                                            "went. The table below has the numbers."));
+    return {key_html(key) + bars_html(bars, most_ms,
+                                      "A bar for the job and for each of a few ranks: where the time of a step "
+                                      "went. The table below has the numbers.")};
 }
 
 tool::Table segment_table(const std::vector<Share>& shares, std::vector<Segment> segments) {
@@ -129,9 +129,9 @@ tool::Table segment_table(const std::vector<Share>& shares, std::vector<Segment>
 
 }  // namespace
 
-Section breakdown_section(const JobView& view, const Ledger& ledger) {
+Section breakdown_section(const Page& page) {
     Section section{"breakdown", "Where the time went"};
-    const std::vector<Share> shares = find_shares(view, ledger);
+    const std::vector<Share> shares = find_shares(page.view, page.inputs.verdict.ledger);
     if (shares.empty()) return section.without("No rank has a step whose time is known.");
     const std::vector<Segment> segments = find_segments(shares);
     section.look = "All of the time, divided by the steps";

@@ -99,12 +99,13 @@ Figure draw(const std::vector<const CommModel*>& models) {
                      fmt::format("α {:.1f} µs{}", fit->alpha_us,
                                  fit->beta_gb_per_s ? fmt::format(", β {:.3g} GB/s", *fit->beta_gb_per_s) : ""));
     }
-    return Figure(svg);
+    return {svg.html()};
 }
 
 }  // namespace
 
-Section comm_section(const comm::CommReport* report) {
+Section comm_section(const Page& page) {
+    const comm::CommReport* const report = page.inputs.comm;
     Section section{"comm", "Communication: latency and bandwidth"};
     if (report == nullptr) return section.without("No communication is timed.");
     if (report->models.empty()) return section.without("There are no spans of communication.");

@@ -69,12 +69,13 @@ Figure draw(const std::vector<const Change*>& changes) {
     svg.text("axis", {plot.right, plot.bottom + 34}, Anchor::end, "B is slower →");
     for (std::size_t i = 0; i < changes.size(); ++i)
         draw_change(svg, plot, *changes[i], x, 32 + row_height * static_cast<double>(i));
-    return Figure(svg, "~ not significant; ? too few steps to test.");
+    return {svg.html(), "~ not significant; ? too few steps to test."};
 }
 
 }  // namespace
 
-Section compare_section(const compare::Comparison& comparison) {
+Section compare_section(const Page& page) {
+    const compare::Comparison& comparison = *page.inputs.comparison;
     const tool::Document document = compare::make_document(comparison);
     Section section{"compare", "What changed from A to B", document.headline};
     section.details = (document.scope.empty() ? "" : tool::html_notes({document.scope})) +

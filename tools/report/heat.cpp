@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "stats/robust.hpp"
+#include "ledger/table_quantiles.hpp"
 #include "verdict/own_work.hpp"
 #include "verdict/peers.hpp"
 #include "verdict/straggler.hpp"
@@ -62,14 +62,12 @@ Band find_band(std::size_t phase, const StepMatrix& ms) {
 /// steps.
 StepMatrix excess_over_role(const StepMatrix& ms, const JobView& view) {
     StepMatrix excess(ms.ranks(), ms.steps());
-    std::vector<double> values;
-    for (const std::vector<std::size_t>& ranks : view.peers())
-        for (std::size_t column = 0; column < ms.steps(); ++column) {
-            values.clear();
-            for (const std::size_t rank : ranks) values.push_back(ms.at(rank, column));
-            const double median = tool::median_of(values);
-            for (const std::size_t rank : ranks) excess.set(rank, column, ms.at(rank, column) - median);
-        }
+    for (const std::vector<std::size_t>& ranks : view.peers()) {
+        const std::vector<double> medians = tool::quantiles_over_ranks(ms, ranks, 0.5);
+        for (const std::size_t rank : ranks)
+            for (std::size_t column = 0; column < ms.steps(); ++column)
+                excess.set(rank, column, ms.at(rank, column) - medians[column]);
+    }
     return excess;
 }
 
@@ -241,15 +239,16 @@ class Builder {
     }
 
     void add(std::size_t phase, Measure measure, const StepMatrix& values, double whole) {
-        StepMatrix shown = reduce(values, heat_.rows, max_columns);
+        const StepMatrix shown = reduce(values, heat_.rows, max_columns);
         Range known;
         for (std::size_t row = 0; row < shown.ranks(); ++row)
             for (const float value : shown.of_rank(row)) known.add(value);
         if (known.high < known.low) return;
         const Range scale = scale_of(measure, values, whole, known.high);
-        heat_.layers.push_back(
-            {phase, measure, scale, encode(shown, measure == Measure::excess ? scale.low / 10 : 0), row_means(values)});
-        if (is_first(phase, measure)) heat_.first = std::move(shown);
+        heat_.layers.push_back({phase, measure, scale,
+                                encode(shown, known, measure == Measure::excess ? scale.low / 10 : 0),
+                                row_means(values)});
+        if (is_first(phase, measure)) heat_.png = heat_png(reduce(values, heat_.rows, HeatMap::picture_columns), scale);
     }
 
     /// Who is longer in communication waits for others.

@@ -47,10 +47,11 @@ struct Band {
 
 struct HeatMap {
     static constexpr std::size_t max_rows = 512;
+    static constexpr std::size_t picture_columns = 500;
     static constexpr std::size_t band_columns = 250;
 
     std::vector<Layer> layers;  // what the page shows at first comes first
-    StepMatrix first;           // the cells of the first layer
+    std::string png;            // of the first layer
     Rows rows;                  // slow ranks first, each by itself; then by rank
     std::size_t slow_rows = 0;
     std::vector<std::size_t> order;  // ranks, the blamed first, then those with the most in the first layer

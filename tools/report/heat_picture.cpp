@@ -14,13 +14,15 @@ namespace {
 
 constexpr double smallest_of_high = 1e-3;  // of the largest value: less is as good as zero
 
-Range range_of(const StepMatrix& values, double least) {
-    Range known;
-    for (std::size_t row = 0; row < values.ranks(); ++row)
-        for (const float value : values.of_rank(row)) known.add(value);
-    if (!(known.high > 0)) return {1, 1};
-    const double low = std::max({known.low, smallest_of_high * known.high, least});
-    return {std::min(low, known.high), known.high};
+/// A byte for each value: 0 where there is none, 1 for the low end and less, 255 for the high one, logarithmic between.
+std::string bytes_of(const StepMatrix& values, const Range& range, std::string_view before_row = {}) {
+    std::string bytes;
+    for (std::size_t row = 0; row < values.ranks(); ++row) {
+        bytes += before_row;
+        for (const float value : values.of_rank(row))
+            bytes += std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(254 * range.log_share_of(value)));
+    }
+    return bytes;
 }
 
 /// zlib's format (RFC 1950). Throws WriteError.
@@ -91,6 +93,8 @@ std::string make_palette() {
     return palette;
 }
 
+constexpr std::string_view no_filter("\0", 1);  // before each row of pixels
+
 /// `pixels`: rows, each after a byte for its filter.
 std::string make_png(std::size_t width, std::size_t height, std::string_view pixels) {
     std::string png = "\x89PNG\r\n\x1a\n";
@@ -108,27 +112,17 @@ std::string make_png(std::size_t width, std::size_t height, std::string_view pix
 
 }  // namespace
 
-Cells encode(const StepMatrix& values, double least) {
-    Cells cells{range_of(values, least), {}};
-    std::string bytes;
-    bytes.reserve(values.ranks() * values.steps());
-    for (std::size_t row = 0; row < values.ranks(); ++row)
-        for (const float value : values.of_rank(row))
-            bytes +=
-                std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(254 * cells.range.log_share_of(value)));
-    cells.data = base64(deflate(bytes));
-    return cells;
+Cells encode(const StepMatrix& values, const Range& known, double least) {
+    Range range{1, 1};
+    if (known.high > 0) {
+        const double low = std::max({known.low, smallest_of_high * known.high, least});
+        range = {std::min(low, known.high), known.high};
+    }
+    return {range, base64(deflate(bytes_of(values, range)))};
 }
 
 std::string heat_png(const StepMatrix& values, const Range& scale) {
-    std::string pixels;
-    for (std::size_t row = 0; row < values.ranks(); ++row) {
-        pixels += '\0';
-        for (const float value : values.of_rank(row))
-            pixels +=
-                std::isnan(value) ? '\0' : static_cast<char>(1 + std::lround(scale.log_share_of(value) * (shades - 1)));
-    }
-    return make_png(values.steps(), values.ranks(), pixels);
+    return make_png(values.steps(), values.ranks(), bytes_of(values, scale, no_filter));
 }
 
 std::vector<std::int64_t> heat_pixels() {
@@ -141,7 +135,7 @@ std::vector<std::int64_t> heat_pixels() {
 }
 
 std::string heat_legend_png() {
-    std::string pixels(1, '\0');
+    std::string pixels(no_filter);
     for (std::size_t shade = 0; shade < shades; ++shade) pixels += static_cast<char>(1 + shade);
     return make_png(shades, 1, pixels);
 }

@@ -12,13 +12,13 @@
 
 namespace cep::report {
 
-/// Values as bytes: 0 where there is none, 1 for `low` and less, 255 for `high`, logarithmic between.
+/// Values as bytes of a logarithmic scale; 0 where there is none.
 struct Cells {
     Range range;
     std::string data;  // base64 of zlib's format
 };
-/// Values below `least` are as good as it.
-[[nodiscard]] Cells encode(const StepMatrix& values, double least);
+/// `known`: from the least to the largest of them. Values below `least` are as good as it.
+[[nodiscard]] Cells encode(const StepMatrix& values, const Range& known, double least);
 
 /// The colours from the neutral ground, which most cells have, to what stands out, as pixels of a canvas (ABGR).
 [[nodiscard]] std::vector<std::int64_t> heat_pixels();

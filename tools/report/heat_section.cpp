@@ -18,8 +18,6 @@ namespace {
 using tool::format_duration_ms;
 using tool::format_integer;
 
-constexpr std::size_t picture_columns = 500;
-
 /// Three digits, as colours say no more.
 std::string describe_ms(double ms) {
     const double power = std::pow(10, 2 - std::floor(std::log10(ms)));
@@ -71,10 +69,7 @@ Figure draw(const JobView& view, const HeatMap& heat) {
     draw_legend(svg, plot, layer.scale);
     svg.group("heat-plot", plot.box());
     svg.rect("hatch", plot.left, plot.top, plot.width(), height);
-    Rows each;
-    for (std::size_t row = 0; row < heat.rows.size(); ++row) each.push_back({row});
-    svg.png(plot.left, plot.top, plot.width(), height,
-            heat_png(reduce(heat.first, each, picture_columns), layer.scale));
+    svg.png(plot.left, plot.top, plot.width(), height, heat.png);
     svg.rect("frame", plot.left, plot.top, plot.width(), height);
     svg.end_group();
     svg.text("axis", {plot.left - 6, plot.top - 8}, Anchor::end, "rank");
@@ -88,7 +83,7 @@ Figure draw(const JobView& view, const HeatMap& heat) {
         caption = fmt::format("{} ranks and {} recorded steps in {} × {} cells: each shows the largest of its values.",
                               tool::format_count(view.ranks.size()), tool::format_count(view.recorded_steps),
                               heat.rows.size(), view.steps.size());
-    return Figure(svg, caption);
+    return {svg.html(), caption};
 }
 
 tool::Table rank_table(const JobView& view, const HeatMap& heat) {
@@ -129,7 +124,8 @@ std::string describe(const Layer& layer, const JobView& view) {
     return fmt::format("{}, {}", of, measure_names[static_cast<std::size_t>(layer.measure)]);
 }
 
-Section heat_section(const JobView& view, const HeatMap& heat) {
+Section heat_section(const Page& page) {
+    const auto& [inputs, view, heat] = page;
     Section section{"heat", "Every rank, every step"};
     if (view.ranks.size() == 1)
         return section.without("One rank has no others to differ from; see “Phases over steps”.");

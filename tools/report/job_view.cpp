@@ -83,6 +83,19 @@ void find_blamed(const tool::Verdict& verdict, JobView& view) {
     add(*cause, view.steps.first.front(), view.steps.last.back());
 }
 
+void use_table(const tool::JobTable& table, JobView& view) {
+    if (table.steps.size() < table.all_steps) view.steps = merge_bins({table.steps, table.steps}, max_columns);
+    if (table.has_step_spans) return;
+    if (view.has_step)
+        view.phases.front().kind = schema::Kind::compute;  // spans beside the others are a phase like them
+    view.has_step = false;
+    const bool any =
+        std::any_of(table.median_step_ms.begin(), table.median_step_ms.end(), [](double ms) { return ms > 0; });
+    if (!any) return;
+    view.phases.insert(view.phases.begin(), {"whole step", schema::Kind::step});
+    view.has_step = true;
+}
+
 }  // namespace
 
 std::string color_of(schema::Kind kind, std::string_view name, std::uint32_t shift) {
@@ -122,7 +135,8 @@ std::vector<std::vector<std::size_t>> JobView::peers() const {
     return by_role;
 }
 
-JobView view_job(const tool::Job& job, const tool::Summary& summary, const tool::Verdict& verdict) {
+JobView view_job(const tool::Job& job, const tool::Summary& summary, const tool::Verdict& verdict,
+                 const tool::JobTable* table) {
     JobView view;
     view.missing_ranks = job.coverage.missing_ranks;
     find_ranks(job, view);
@@ -130,20 +144,8 @@ JobView view_job(const tool::Job& job, const tool::Summary& summary, const tool:
     find_steps(job, view);
     find_blamed(verdict, view);
     view.slowness_ms.assign(view.ranks.size(), std::numeric_limits<double>::quiet_NaN());
+    if (table != nullptr) use_table(*table, view);
     return view;
-}
-
-void use_table(const tool::JobTable& table, JobView& view) {
-    if (table.steps.size() < table.all_steps) view.steps = merge_bins({table.steps, table.steps}, max_columns);
-    if (table.has_step_spans) return;
-    if (view.has_step)
-        view.phases.front().kind = schema::Kind::compute;  // spans beside the others are a phase like them
-    view.has_step = false;
-    const bool any =
-        std::any_of(table.median_step_ms.begin(), table.median_step_ms.end(), [](double ms) { return ms > 0; });
-    if (!any) return;
-    view.phases.insert(view.phases.begin(), {"whole step", schema::Kind::step});
-    view.has_step = true;
 }
 
 std::string name_steps(std::int64_t first, std::int64_t last) {

@@ -66,11 +66,10 @@ struct JobView {
     [[nodiscard]] std::vector<std::vector<std::size_t>> peers() const;
 };
 
-[[nodiscard]] JobView view_job(const tool::Job& job, const tool::Summary& summary, const tool::Verdict& verdict);
-
-/// The steps that the table is of, where it is not of all; and a phase for whole steps where no rows say how long they
-/// took, but the table does. Step spans that enclose nothing are a phase beside the others.
-void use_table(const tool::JobTable& table, JobView& view);
+/// With a table that may be nullptr: the steps that it is of, where it is not of all; and a phase for whole steps where
+/// no rows say how long they took, but the table does. Step spans that enclose nothing are a phase beside the others.
+[[nodiscard]] JobView view_job(const tool::Job& job, const tool::Summary& summary, const tool::Verdict& verdict,
+                               const tool::JobTable* table);
 
 /// "steps 100 to 120", or one of them.
 [[nodiscard]] std::string name_steps(std::int64_t first, std::int64_t last);

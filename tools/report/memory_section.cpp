@@ -91,7 +91,7 @@ Figure draw(const JobView& view, const std::vector<MemoryCounter>& counters) {
     for (std::size_t i = 0; i < count; ++i) draw_counter(svg, stacked_plot(left, i), view, counters[i]);
     draw_column_numbers(svg, last, view.ranks);
     draw_axis_name(svg, last, "rank");
-    return Figure(svg);
+    return {svg.html()};
 }
 
 std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view) {
@@ -118,9 +118,10 @@ std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view
 
 }  // namespace
 
-Section memory_section(const JobView& view, const tool::Job& job) {
+Section memory_section(const Page& page) {
+    const JobView& view = page.view;
     Section section{"memory", "Memory", "A rank above the others runs out of memory first."};
-    const std::vector<MemoryCounter> counters = find_memory(job, view);
+    const std::vector<MemoryCounter> counters = find_memory(page.inputs.job, view);
     if (counters.empty())
         return section.without("No memory was counted: the rows have no counters such as memory.allocated_bytes.");
     if (view.ranks.size() == 1) return section.without("One rank has no others to differ from; see “What was read”.");

@@ -104,13 +104,6 @@ PageData write_data(const JobView& view, const HeatMap& heat, std::size_t room) 
     return data;
 }
 
-/// What a page shows.
-struct PageContent {
-    const ReportInputs& inputs;
-    const JobView& view;
-    const HeatMap& heat;
-};
-
 std::string head(const std::string& title) {
     const PageText style = page_style();
     const PageText script = page_script();
@@ -126,9 +119,10 @@ std::string head(const std::string& title) {
         policy, html_text(title), style.text);
 }
 
-std::string describe_job(const ReportInputs& inputs, const JobView& view) {
-    std::string text = tool::describe_ranks(inputs.job->coverage);
-    if (inputs.job->hosts > 0) text += ", " + tool::format_plural(inputs.job->hosts, "host");
+std::string describe_job(const Page& page) {
+    const auto& [inputs, view, heat] = page;
+    std::string text = tool::describe_ranks(inputs.job.coverage);
+    if (inputs.job.hosts > 0) text += ", " + tool::format_plural(inputs.job.hosts, "host");
     if (!view.steps.first.empty())
         text += fmt::format(", {} ({})", tool::format_plural(view.recorded_steps, "recorded step"),
                             tool::format_from_to(view.steps.first.front(), view.steps.last.back()));
@@ -149,19 +143,12 @@ std::string navigation(const std::vector<Section>& sections) {
     return html + "<a href=\"#phases\">Table of phases</a> <a href=\"#inputs\">What was read</a></nav>\n";
 }
 
-std::vector<Section> make_sections(const PageContent& content) {
-    const ReportInputs& inputs = content.inputs;
-    const JobView& view = content.view;
+std::vector<Section> make_sections(const Page& page) {
     std::vector<Section> sections;
-    if (inputs.comparison != nullptr) sections.push_back(compare_section(*inputs.comparison));
-    sections.push_back(breakdown_section(view, inputs.verdict->ledger));
-    sections.push_back(heat_section(view, content.heat));
-    sections.push_back(waits_section(view, content.heat));
-    sections.push_back(bands_section(view, content.heat, *inputs.job, *inputs.verdict));
-    sections.push_back(what_if_section(*inputs.verdict));
-    sections.push_back(timeline_section(inputs, view));
-    sections.push_back(comm_section(inputs.comm));
-    sections.push_back(memory_section(view, *inputs.job));
+    if (page.inputs.comparison != nullptr) sections.push_back(compare_section(page));
+    for (const auto make : {breakdown_section, heat_section, waits_section, bands_section, what_if_section,
+                            timeline_section, comm_section, memory_section})
+        sections.push_back(make(page));
     return sections;
 }
 
@@ -170,8 +157,7 @@ std::string html_of(const Section& section) {
     if (!section.empty.empty()) return html + "<p class=\"empty\">" + html_text(section.empty) + "</p>\n</section>\n";
     html += "<p class=\"look\">" + html_text(section.look) + "</p>\n";
     for (const Figure& figure : section.figures) {
-        html += figure.is_svg ? "<figure><div class=\"scroll\" tabindex=\"0\">" + figure.picture + "</div>"
-                              : "<figure>" + figure.picture;
+        html += "<figure>" + figure.picture;
         if (!figure.caption.empty()) html += "<figcaption>" + html_text(figure.caption) + "</figcaption>";
         html += "</figure>\n";
     }
@@ -186,12 +172,12 @@ std::string name_of(const tool::Job& job) {
 }
 
 /// All but the data and the script. `document` is that of cep summarize.
-std::string body(const PageContent& content, const tool::Document& document) {
-    const std::vector<Section> sections = make_sections(content);
-    std::string html = std::string(patterns) + "<header>\n<h1>" + html_text(name_of(*content.inputs.job)) +
-                       "</h1>\n<p>" + html_text(describe_job(content.inputs, content.view)) + "</p>\n" +
-                       describe_damage(*content.inputs.job) + "</header>\n<main>\n<section id=\"verdict\">\n" +
-                       tool::html_findings(document) + "</section>\n" + navigation(sections);
+std::string body(const Page& page, const tool::Document& document) {
+    const std::vector<Section> sections = make_sections(page);
+    std::string html = std::string(patterns) + "<header>\n<h1>" + html_text(name_of(page.inputs.job)) + "</h1>\n<p>" +
+                       html_text(describe_job(page)) + "</p>\n" + describe_damage(page.inputs.job) +
+                       "</header>\n<main>\n<section id=\"verdict\">\n" + tool::html_findings(document) +
+                       "</section>\n" + navigation(sections);
     for (const Section& section : sections) html += html_of(section);
     html += "<section id=\"phases\">\n<h2>Table of phases</h2>\n" + tool::html_tables(document, phase_lines) +
             "</section>\n";
@@ -208,32 +194,31 @@ std::string footer(const std::vector<std::string>& left_out) {
     return html + "</footer>\n";
 }
 
-std::vector<std::string> describe_left_out(const PageContent& content, const PageData& data) {
+std::vector<std::string> describe_left_out(const Page& page, const PageData& data) {
     std::vector<std::string> left_out;
-    if (data.json.empty() && !content.heat.layers.empty())
+    if (data.json.empty() && !page.heat.layers.empty())
         left_out.emplace_back("the data of pictures that can be enlarged is left out");
     else if (data.left_out > 0)
         left_out.push_back(tool::format_plural(data.left_out, "view") + " of the heat map had no room");
-    if (content.view.left_out_phases > 0)
-        left_out.push_back(fmt::format("{} with less time have no pictures",
-                                       tool::format_plural(content.view.left_out_phases, "phase")));
-    if (const tool::JobTable* table = content.inputs.table; table != nullptr && table->steps.size() < table->all_steps)
+    if (page.view.left_out_phases > 0)
+        left_out.push_back(
+            fmt::format("{} with less time have no pictures", tool::format_plural(page.view.left_out_phases, "phase")));
+    if (const tool::JobTable* table = page.inputs.table; table != nullptr && table->steps.size() < table->all_steps)
         left_out.push_back(fmt::format("pictures show {} of {} steps, chosen by a hash of their number",
                                        tool::format_count(table->steps.size()), tool::format_count(table->all_steps)));
     return left_out;
 }
 
 /// The page, with as much of the heat map as there is room for.
-Report assemble(const PageContent& content, const std::string& head, const std::string& body) {
+Report assemble(const Page& page, const std::string& head, const std::string& body) {
     constexpr std::size_t room_of_footer = 2048;
-    const std::size_t max_bytes = content.inputs.max_bytes;
+    const std::size_t max_bytes = page.inputs.max_bytes;
     const std::string script = fmt::format("<script>{}</script>\n", page_script().text);
     const std::size_t needed = head.size() + body.size() + script.size() + room_of_footer;
     PageData data;
-    if (needed < max_bytes && !content.heat.layers.empty())
-        data = write_data(content.view, content.heat, max_bytes - needed);
+    if (needed < max_bytes && !page.heat.layers.empty()) data = write_data(page.view, page.heat, max_bytes - needed);
     Report report;
-    report.left_out = describe_left_out(content, data);
+    report.left_out = describe_left_out(page, data);
     report.html = head + body + footer(report.left_out);
     if (!data.json.empty())
         report.html += "<script type=\"application/json\" id=\"cep-data\">" + data.json + "</script>\n";
@@ -246,12 +231,12 @@ Report assemble(const PageContent& content, const std::string& head, const std::
 
 }  // namespace
 
-Report make_report(const ReportInputs& inputs, JobView view) {
-    HeatMap heat = build_heat(*inputs.job, inputs.table, view);  // which fills in JobView::slowness_ms
-    if (view.ranks.size() == 1) heat.layers.clear();             // one rank stands out from nobody
-    const PageContent content{inputs, view, heat};
-    const tool::Document document = tool::summary_document(*inputs.job, *inputs.summary, inputs.verdict, {});
-    return assemble(content, head(name_of(*inputs.job) + " · cep report"), body(content, document));
+Report make_report(const ReportInputs& inputs) {
+    Page page{inputs, view_job(inputs.job, inputs.summary, inputs.verdict, inputs.table), {}};
+    page.heat = build_heat(inputs.job, inputs.table, page.view);  // which fills in JobView::slowness_ms
+    if (page.view.ranks.size() == 1) page.heat.layers.clear();    // one rank stands out from nobody
+    const tool::Document document = tool::summary_document(inputs.job, inputs.summary, &inputs.verdict, {});
+    return assemble(page, head(name_of(inputs.job) + " · cep report"), body(page, document));
 }
 
 }  // namespace cep::report

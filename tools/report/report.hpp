@@ -9,7 +9,6 @@
 
 #include "comm/comm_report.hpp"
 #include "compare/comparison.hpp"
-#include "report/heat.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
 
@@ -25,13 +24,13 @@ struct TimelineChoice {
 };
 
 struct ReportInputs {
-    const tool::Job* job = nullptr;
-    const tool::Summary* summary = nullptr;
-    const tool::Verdict* verdict = nullptr;
+    const tool::Job& job;
+    const tool::Summary& summary;
+    const tool::Verdict& verdict;
     const tool::JobTable* table = nullptr;            // nullptr: own work and waiting of ranks are not known
     const comm::CommReport* comm = nullptr;           // nullptr: no communication is timed
     const compare::Comparison* comparison = nullptr;  // nullptr: one job is shown
-    TimelineChoice timeline;
+    TimelineChoice timeline{};
     std::size_t max_bytes = default_max_bytes;
 };
 
@@ -41,6 +40,6 @@ struct Report {
 };
 
 /// Throws UsageError where even the page without data is larger than max_bytes.
-[[nodiscard]] Report make_report(const ReportInputs& inputs, JobView view);
+[[nodiscard]] Report make_report(const ReportInputs& inputs);
 
 }  // namespace cep::report

@@ -7,25 +7,21 @@
 #include <utility>
 #include <vector>
 
-#include "comm/comm_report.hpp"
-#include "compare/comparison.hpp"
 #include "report/heat.hpp"
+#include "report/report.hpp"
 #include "report/svg.hpp"
-#include "summary/summary.hpp"
-#include "verdict/verdict.hpp"
 
 namespace cep::report {
 
-struct ReportInputs;
+struct Page {
+    const ReportInputs& inputs;
+    JobView view;
+    HeatMap heat;
+};
 
 struct Figure {
-    std::string picture;  // HTML
-    std::string caption;  // plain text
-    bool is_svg = false;  // which scrolls rather than being smaller than its text can be read
-
-    explicit Figure(std::string html, std::string below = {}) : picture(std::move(html)), caption(std::move(below)) {}
-    explicit Figure(const Svg& svg, std::string below = {})
-        : picture(svg.finish()), caption(std::move(below)), is_svg(true) {}
+    std::string picture;    // HTML
+    std::string caption{};  // plain text
 };
 
 /// What to look for, pictures, and the same as text.
@@ -43,17 +39,15 @@ struct Section {
     }
 };
 
-[[nodiscard]] Section heat_section(const JobView& view, const HeatMap& heat);
-[[nodiscard]] Section bands_section(const JobView& view, const HeatMap& heat, const tool::Job& job,
-                                    const tool::Verdict& verdict);
-[[nodiscard]] Section breakdown_section(const JobView& view, const tool::Ledger& ledger);
-[[nodiscard]] Section waits_section(const JobView& view, const HeatMap& heat);
-[[nodiscard]] Section timeline_section(const ReportInputs& inputs, const JobView& view);
-[[nodiscard]] Section comm_section(const comm::CommReport* report);
-[[nodiscard]] Section compare_section(const compare::Comparison& comparison);
-
+[[nodiscard]] Section heat_section(const Page& page);
+[[nodiscard]] Section bands_section(const Page& page);
+[[nodiscard]] Section breakdown_section(const Page& page);
+[[nodiscard]] Section waits_section(const Page& page);
+[[nodiscard]] Section timeline_section(const Page& page);
+[[nodiscard]] Section comm_section(const Page& page);
+[[nodiscard]] Section compare_section(const Page& page);
 /// The counters whose names begin with "memory." and end with "_bytes".
-[[nodiscard]] Section memory_section(const JobView& view, const tool::Job& job);
-[[nodiscard]] Section what_if_section(const tool::Verdict& verdict);
+[[nodiscard]] Section memory_section(const Page& page);
+[[nodiscard]] Section what_if_section(const Page& page);
 
 }  // namespace cep::report

@@ -68,7 +68,8 @@ class Svg {
     /// `data`: base64 of a PNG.
     void png(double x, double y, double width, double height, std::string_view data);
 
-    [[nodiscard]] std::string finish() const { return svg_ + "</svg>\n"; }
+    /// HTML that scrolls rather than being smaller than its text can be read.
+    [[nodiscard]] std::string html() const { return "<div class=\"scroll\" tabindex=\"0\">" + svg_ + "</svg>\n</div>"; }
 
   private:
     void close(std::string_view element, std::string_view tip);

@@ -14,7 +14,6 @@
 
 #include "base/units.hpp"
 #include "model/clock_shifts.hpp"
-#include "report/report.hpp"
 #include "report/sections.hpp"
 #include "stats/robust.hpp"
 
@@ -388,14 +387,15 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
     if (!timeline.each_from_zero) draw_joins(svg, view, step, rows, x);
     svg.end_group();
     rows.draw_names(svg, view, timeline);
-    return Figure(svg);
+    return {svg.html()};
 }
 
 }  // namespace
 
-Section timeline_section(const ReportInputs& inputs, const JobView& view) {
+Section timeline_section(const Page& page) {
+    const auto& [inputs, view, heat] = page;
     Section section{"timeline", "Inside a step", "All spans of a step."};
-    const Timeline timeline = TimelineFinder(*inputs.job, inputs.table, view).find(inputs.timeline);
+    const Timeline timeline = TimelineFinder(inputs.job, inputs.table, view).find(inputs.timeline);
     if (!timeline.empty.empty()) return section.without(timeline.empty);
     bool any_joins = false;
     for (std::size_t i = 0; i < timeline.steps.size(); ++i) {

@@ -82,12 +82,13 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
     drawn.clear();
     for (const std::size_t rank : view.blamed) draw_dot(rank, "dot bad", 5);
     name_dots(svg, view, point_of);
-    return Figure(svg);
+    return {svg.html()};
 }
 
 }  // namespace
 
-Section waits_section(const JobView& view, const HeatMap& heat) {
+Section waits_section(const Page& page) {
+    const auto& [inputs, view, heat] = page;
     Section section{"waits", "Who works, who waits"};
     if (view.ranks.size() == 1) return section.without("One rank has no others to wait for.");
     if (view.ranks.size() < 3)

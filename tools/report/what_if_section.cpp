@@ -73,11 +73,10 @@ double most_of(const Replay& replay) {
 }
 
 Figure draw_waterfall(const Replay& replay) {
-    return Figure(
-        bars_html(waterfall_of(replay), most_of(replay),
-                  "A waterfall: the step as observed, as replayed, what each source of unevenness costs, and the "
-                  "step that is left when all are gone."),
-        "Mean of the replayed steps. The sources are evened out one after the other, so that their costs add up.");
+    return {bars_html(waterfall_of(replay), most_of(replay),
+                      "A waterfall: the step as observed, as replayed, what each source of unevenness costs, and the "
+                      "step that is left when all are gone."),
+            "Mean of the replayed steps. The sources are evened out one after the other, so that their costs add up."};
 }
 
 Figure draw_causes(const Findings& causes, const Replay& replay) {
@@ -93,11 +92,11 @@ Figure draw_causes(const Findings& causes, const Replay& replay) {
                         {{"loss", 0, share * replay.observed_ms, fmt::format("{}: {}", name, value)}},
                         value});
     }
-    return Figure("<h3>A step would be shorter by this much without …</h3>\n" +
-                      bars_html(bars, most_of(replay),
-                                "One bar for each rank, host, stage or other cause: by how much the mean step would be "
-                                "shorter without it."),
-                  "Each by itself: these do not add up, as one cause may hide another.");
+    return {"<h3>A step would be shorter by this much without …</h3>\n" +
+                bars_html(bars, most_of(replay),
+                          "One bar for each rank, host, stage or other cause: by how much the mean step would be "
+                          "shorter without it."),
+            "Each by itself: these do not add up, as one cause may hide another."};
 }
 
 /// "" where there is something to show.
@@ -117,7 +116,8 @@ std::string why_no_replay(const Replay& replay) {
 
 }  // namespace
 
-Section what_if_section(const tool::Verdict& verdict) {
+Section what_if_section(const Page& page) {
+    const tool::Verdict& verdict = page.inputs.verdict;
     const Replay& replay = verdict.replay;
     Section section{"whatif", "What if all ranks were even?"};
     if (const std::string why = why_no_replay(replay); !why.empty()) return section.without(why);
