@@ -28,12 +28,12 @@ from torch.nn.parallel import DistributedDataParallel
 import cep
 import cep.torch
 from integration_checks import (
-    SLOW_RANK, check_async, check_buckets_in_backward, check_collectives, check_memory, check_messages, check_no_loss,
+    SLOW_RANK, check_async, check_bucket_times, check_buckets_in_backward, check_collectives, check_memory, check_messages, check_no_loss,
     check_phases, check_summary, check_traces, check_verdict, rows_of,
 )
 
 SLOW_S = 0.010
-PARTS = ("ddp", "fsdp", "async", "messages", "traces")
+PARTS = ("ddp", "buckets", "fsdp", "async", "messages", "traces")
 
 
 def arguments():
@@ -140,6 +140,20 @@ def train_ddp(setting, folder):
     return summary, same
 
 
+def train_buckets(setting, folder, reductions):
+    """Returns of each step whether PyTorch's calls of NCCL are timed, and not its operator."""
+    model, by_nccl = ddp(setting), []
+    with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument(prof, model, None):
+        for step in range(setting.options.steps):
+            setting.synchronize()
+            dist.barrier()
+            prof.step(step)
+            by_nccl.append(bool(prof._part(reductions)._comms) and not prof._part(reductions)._is_registered)
+            model(torch.ones(64, setting.options.width, device=setting.device)).pow(2).mean().backward()
+        setting.synchronize()
+    return by_nccl
+
+
 def train_fsdp(setting, folder):
     """False on CPUs, and where this PyTorch has no fully_shard."""
     if not setting.on_gpu:
@@ -230,6 +244,21 @@ def run_ddp(setting, folder, report):
     report.check("DDP: the parameters are those of a training without cep, to the last bit", same)
 
 
+def run_buckets(setting, folder, report):
+    if not setting.on_gpu:
+        return
+    reductions = cep.torch._ddp.DDPReductions
+    by_nccl = train_buckets(setting, folder / "nccl", reductions)[2::2]
+    reductions.hold_calls = lambda self: False
+    by_nccl += [not one for one in train_buckets(setting, folder / "operator", reductions)]
+    del reductions.hold_calls
+    dist.barrier()
+    if report is not None:
+        report.check("buckets: NCCL's calls are timed from the second recorded step on", all(by_nccl))
+        rows = [rows_of(folder / name, 0) for name in ("operator", "nccl")]
+        check_bucket_times(report, *rows, range(4, setting.options.steps, 2))
+
+
 def run_fsdp(setting, folder, report):
     has_fsdp = train_fsdp(setting, folder)
     dist.barrier()
@@ -271,7 +300,7 @@ def run_traces(setting, folder, report):
 def run(setting, folder):
     """Returns how many checks failed. Rank 0 has the report."""
     report = Report() if setting.rank == 0 else None
-    parts = {"ddp": run_ddp, "fsdp": run_fsdp, "async": run_async, "messages": run_messages,
+    parts = {"ddp": run_ddp, "buckets": run_buckets, "fsdp": run_fsdp, "async": run_async, "messages": run_messages,
              "traces": run_traces}
     for name, part in parts.items():
         if name not in setting.options.parts.split(","):

@@ -7,12 +7,12 @@
 /// What the package gives a BucketTimer, in this order.
 enum {
     region_at,            ///< one of the rows' name
-    groups_at,            ///< a list: the process groups of the models
+    groups_at,            ///< a list: the process groups whose calls this is to time, for want of their communicators
     known_groups_at,      ///< by id(): (weak reference, Group), as Groups has them
     find_group_at,        ///< makes a Group that is not known
     side_streams_at,      ///< by (name of the group, device): SideStream
     make_side_stream_at,  ///< makes one that is missing, of a Group and a device
-    nested_at,            ///< its attribute `inside`: whether a timed function of torch.distributed makes the call
+    comms_at,             ///< a dictionary: NCCL's communicators, by process group, as they are seen
     is_capturing_at,      ///< whether the current stream is captured into a graph
     unbox_group_at,       ///< Python's object of a group that the dispatcher passes
     unbox_work_at,
@@ -23,6 +23,7 @@ typedef struct {
     PyObject_HEAD PyObject* given[given_count];
     PyObject* operator_;  ///< DDP's own
     int running;          ///< calls
+    bool holds_calls;     ///< of NCCL
 } bucket_timer_object;
 
 /// The function that stands before the operator: calls it, and times it while its BucketTimer lives.
@@ -102,7 +103,7 @@ static PyObject* begin_bucket(bucket_timer_object* self, PyObject* tensor, PyObj
 /// None for calls of Python's functions, whose wrappers time them.
 static PyObject* begin_if_recording(bucket_timer_object* self, PyObject* args) {
     const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
-    if (!is_recording(profiler) || has(self->given[nested_at], "inside")) return NULL;
+    if (!is_recording(profiler) || *inside_timed_function()) return NULL;
     PyObject* tensor = PySequence_GetItem(PyTuple_GetItem(args, 0), 0);
     PyObject* group = tensor != NULL ? call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1)) : NULL;
     PyObject* span = group != NULL ? begin_bucket(self, tensor, group) : NULL;
@@ -118,6 +119,15 @@ static bool end_bucket(const bucket_timer_object* self, PyObject* span, PyObject
     const bool ended = works != NULL && end_with_works(span, works, NULL);
     DROP(boxed, work, works);
     return ended;
+}
+
+/// The operator has called NCCL with this communicator of its group.
+static bool note_comm(const bucket_timer_object* self, PyObject* boxed_group, void* comm) {
+    PyObject* group = call_with(self->given[unbox_group_at], boxed_group);
+    PyObject* number = group != NULL ? PyLong_FromVoidPtr(comm) : NULL;
+    const bool noted = number != NULL && PyDict_SetItem(self->given[comms_at], group, number) == 0;
+    DROP(group, number);
+    return noted;
 }
 
 static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operator_, PyObject* args,
@@ -136,10 +146,13 @@ static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operato
 static PyObject* time_call(bucket_timer_object* self, PyObject* below_autograd, PyObject* args, PyObject* keywords) {
     PyObject* span = begin_if_recording(self, args);
     if (span == NULL && !note_failure()) return NULL;
+    if (span != NULL) watch_nccl_calls();
     PyObject* result = call_below_autograd(below_autograd, self->operator_, args, keywords);
     if (span == NULL) return result;
+    void* comm = end_watching_nccl_calls();
     taken_error error = take();
-    const bool ended = result != NULL ? end_bucket(self, span, result) : fail_async_span(span, error.type);
+    bool ended = result != NULL ? end_bucket(self, span, result) : fail_async_span(span, error.type);
+    if (ended && comm != NULL) ended = note_comm(self, PyTuple_GetItem(args, 1), comm);
     Py_DECREF(span);
     return after_hook(ended, result, error);
 }
@@ -167,10 +180,47 @@ static int bucket_timer_init(PyObject* object, PyObject* args, PyObject* keyword
     return take_arguments(object, args, types, given_count + 1);
 }
 
+static PyObject* bucket_timer_hold_calls(PyObject* object, PyObject* unused) {
+    bucket_timer_object* self = (bucket_timer_object*)object;
+    if (!self->holds_calls) self->holds_calls = hold_nccl_calls();
+    return PyBool_FromLong(self->holds_calls);
+}
+
+static void release_calls(bucket_timer_object* self) {
+    forget_comms((region_object*)self->given[region_at], NULL);
+    if (self->holds_calls) release_nccl_calls();
+    self->holds_calls = false;
+}
+
+static PyObject* bucket_timer_release_calls(PyObject* object, PyObject* unused) {
+    release_calls((bucket_timer_object*)object);
+    return new_none();
+}
+
+static PyObject* bucket_timer_time_comms(PyObject* object, PyObject* groups) {
+    region_object* region = (region_object*)((bucket_timer_object*)object)->given[region_at];
+    PyObject *comm = NULL, *group = NULL;
+    Py_ssize_t at = 0;
+    forget_comms(region, NULL);
+    while (PyDict_Next(groups, &at, &comm, &group)) {
+        void* address = NULL;
+        if (!address_of(comm, &address)) return NULL;
+        if (!time_comm(region, address, PyTuple_GetItem(group, name_at), PyTuple_GetItem(group, indices_at)))
+            return NULL;
+    }
+    return new_none();
+}
+
 HAS_REFERENCES(bucket_timer, operator_)
+
+static void bucket_timer_free(PyObject* object) {
+    release_calls((bucket_timer_object*)object);
+    bucket_timer_drop(object);
+}
 
 static int bucket_timer_clear(PyObject* object) {
     bucket_timer_object* self = (bucket_timer_object*)object;
+    release_calls(self);
     for (int i = 0; i < given_count; ++i) Py_CLEAR(self->given[i]);
     Py_CLEAR(self->operator_);
     return 0;
@@ -196,9 +246,21 @@ static PyMemberDef bucket_timer_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static PyMethodDef bucket_timer_methods[] = {
+    {"hold_calls", bucket_timer_hold_calls, METH_NOARGS, "Whether PyTorch's calls of NCCL can be timed, from now on."},
+    {"release_calls", bucket_timer_release_calls, METH_NOARGS, "They are PyTorch's own again."},
+    {"time_comms", bucket_timer_time_comms, METH_O, "Times the all-reduces of these communicators: their Groups."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyType_Slot bucket_timer_slots[] = {
-    {Py_tp_init, bucket_timer_init},   {Py_tp_dealloc, bucket_timer_drop},    {Py_tp_traverse, bucket_timer_traverse},
-    {Py_tp_clear, bucket_timer_clear}, {Py_tp_members, bucket_timer_members}, {0, NULL},
+    {Py_tp_init, bucket_timer_init},
+    {Py_tp_dealloc, bucket_timer_free},
+    {Py_tp_traverse, bucket_timer_traverse},
+    {Py_tp_clear, bucket_timer_clear},
+    {Py_tp_members, bucket_timer_members},
+    {Py_tp_methods, bucket_timer_methods},
+    {0, NULL},
 };
 
 DEFINE_TYPE(bucket_timer, "BucketTimer", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);

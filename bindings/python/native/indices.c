@@ -6,18 +6,17 @@
 enum { collectives_per_step = 1000000 };  // in decimal, so that people can read the step in an index
 
 typedef struct {
-    PyObject_HEAD long long step, next;
+    PyObject_HEAD long long next;
 } indices_object;
 
 long long take_index(PyObject* object, long long step, long long count) {
-    indices_object* self = (indices_object*)object;
-    if (step != self->step) {
-        self->step = step;
-        const long long first = step * collectives_per_step;
-        if (self->next < first) self->next = first;
-    }
-    self->next += count;
-    return self->next - count;
+    long long* next = &((indices_object*)object)->next;
+    const long long first = step * collectives_per_step;
+    long long seen = __atomic_load_n(next, __ATOMIC_RELAXED), taken = 0;
+    do {
+        taken = seen < first ? first : seen;
+    } while (!__atomic_compare_exchange_n(next, &seen, taken + count, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return taken;
 }
 
 static PyObject* indices_take(PyObject* object, PyObject* args) {
@@ -27,9 +26,7 @@ static PyObject* indices_take(PyObject* object, PyObject* args) {
 }
 
 static PyObject* indices_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-    indices_object* self = (indices_object*)PyType_GenericAlloc(type, 0);
-    if (self != NULL) self->step = -1;
-    return (PyObject*)self;
+    return PyType_GenericAlloc(type, 0);
 }
 
 static void indices_free(PyObject* object) {

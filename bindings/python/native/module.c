@@ -38,6 +38,15 @@ static PyObject* end_done(PyObject* module, PyObject* profiler) {
     return none_if(end_done_spans(profiler));
 }
 
+static PyObject* is_inside(PyObject* module, PyObject* unused) {
+    return PyBool_FromLong(*inside_timed_function());
+}
+
+static PyObject* set_inside(PyObject* module, PyObject* inside) {
+    *inside_timed_function() = inside == Py_True;
+    return new_none();
+}
+
 static PyMethodDef functions[] = {
     {"connect", connect, METH_VARARGS, NULL},
     {"connect_torch", connect_torch, METH_VARARGS, NULL},
@@ -45,6 +54,8 @@ static PyMethodDef functions[] = {
      "Ends the spans of asynchronous collectives on the host whose work has ended. Cheap if there are none."},
     {"expected_callbacks", expected_callbacks, METH_NOARGS,
      "Whether there have been spans that a future ends, and how many are not freed."},
+    {"is_inside", is_inside, METH_NOARGS, "Whether this thread is inside of a timed function of torch.distributed."},
+    {"set_inside", set_inside, METH_O, "Says so."},
     {NULL, NULL, 0, NULL},
 };
 

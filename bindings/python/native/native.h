@@ -5,7 +5,7 @@
 // are no hooks.
 //
 // Each file uses those before it: streams, attributes, region, side_stream, async_span, profiler, timed_function,
-// open_spans, indices, bucket_timer, backward, forward, module.
+// open_spans, indices, imports, nccl_calls, bucket_timer, backward, forward, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
@@ -254,8 +254,22 @@ bool begin_keyed_span(PyObject* open_spans, unsigned long key);
 bool end_keyed_span(PyObject* open_spans, unsigned long key, PyObject* error);
 bool has_keyed_span(PyObject* open_spans, unsigned long key);
 
-/// The next index of a group's collectives.
+/// The next index of a group's collectives. Needs no lock.
 long long take_index(PyObject* indices, long long step, long long count);
+
+/// Of this thread: whether it is in a timed function of torch.distributed, whose calls of others get no rows.
+bool* inside_timed_function(void);
+/// Has PyTorch call NCCL through functions of nccl_calls.c; false if it cannot be done. As often, release them again.
+bool hold_nccl_calls(void);
+void release_nccl_calls(void);
+/// The communicator of this thread's last all-reduce of gradients in between, which is not timed; NULL: none was seen.
+void watch_nccl_calls(void);
+void* end_watching_nccl_calls(void);
+/// From now on each all-reduce of gradients of a communicator is a span of the region, which forget_comms() is called
+/// for before it is freed.
+bool time_comm(region_object* region, void* comm, PyObject* group, PyObject* indices);
+/// Of a region; or one of any region.
+void forget_comms(const region_object* region, const void* comm);
 
 const profiler_object* profiler_of_backward(PyObject* backward);
 /// Ends a backward whose end was not seen.

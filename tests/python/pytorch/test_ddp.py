@@ -55,10 +55,8 @@ def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row_within_the_back
             assert row["depth"] == 1  # in the backward, and in no other reduction
 
 
-def test_the_buckets_of_a_model_in_somebodys_wrapper_are_rows(job, files):
-    job.run(
-        2,
-        """
+def test_a_step_that_is_not_recorded_has_nothing_of_ours_in_ddp(job, files):
+    job.run(2, LOOKS + """
 class Wrapper(torch.nn.Module):  # as Fabric's
     def __init__(self, inside):
         super().__init__()
@@ -67,19 +65,6 @@ class Wrapper(torch.nn.Module):  # as Fabric's
     def forward(self, *args):
         return self.inside(*args)
 
-model = Wrapper(torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)))
-with cep.Profiler(folder, record_every_n_steps=1) as prof:
-    cep.torch.instrument(prof, model, None)
-    prof.step(0)
-    model(torch.ones(1, 4)).sum().backward()
-    wait_for_ends(prof)
-dist.destroy_process_group()
-""")
-    assert [[row["name"] for row in comm_rows(files, rank)] for rank in range(2)] == [["all_reduce"]] * 2
-
-
-def test_a_step_that_is_not_recorded_has_nothing_of_ours_in_ddp(job, files):
-    job.run(2, LOOKS + """
 def train(model):
     model(torch.ones(1, 4)).sum().backward()
     dist.all_reduce(torch.ones(8))  # a row of its own, and one only
@@ -88,7 +73,7 @@ def train(model):
 models = [torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2)]
 with cep.Profiler(folder, record_every_n_steps=2) as prof:
     prof.step(0)
-    handles = [cep.torch.instrument(prof, model, None) for model in models]
+    handles = [cep.torch.instrument(prof, model, None) for model in (Wrapper(models[0]), models[1])]
     for step in range(4):
         prof.step(step)
         assert is_before_the_operator() is (step % 2 == 0)
@@ -148,7 +133,7 @@ dist.destroy_process_group()
         ]  # fmt: skip
 
 
-def test_an_operator_that_somebody_has_replaced_stays_and_a_warning_tells(job, files):
+def test_a_warning_tells_of_an_operator_that_somebody_has_replaced_and_stays_and_of_an_unknown_device(job, files):
     job.run(2, LOOKS + """
 import warnings
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
@@ -164,26 +149,11 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, warnings.catch_warnin
     with cep.torch.instrument(prof, model, None):
         assert not has_hook(model) and not prof._part(cep.torch._ddp.DDPReductions)._is_registered
         model(torch.ones(1, 4)).sum().backward()
+    del cep.torch._ddp._KEYS["cpu"]  # as it lacks that of any other kind
+    cep.torch.instrument(prof, model, None).remove()
 assert "the all-reduces of DistributedDataParallel are not timed" in str(told[0].message), told
+assert "not timed: its parameters are on a device of type cpu" in str(told[1].message), told
 assert cep.torch.hook_failures() == 0
-dist.destroy_process_group()
-""")
-    assert comm_rows(files, 0) == []
-
-
-def test_the_reductions_of_another_kind_of_device_are_told_not_to_be_timed(job, files):
-    job.run(
-        1,
-        """
-import warnings
-from cep.torch import _ddp
-del _ddp._KEYS["cpu"]  # as it lacks that of any other kind
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
-with cep.Profiler(folder, record_every_n_steps=1) as prof, warnings.catch_warnings(record=True) as told:
-    prof.step(0)
-    with cep.torch.instrument(prof, model, None):
-        model(torch.ones(1, 4)).sum().backward()
-assert "not timed: its parameters are on a device of type cpu" in str(told[0].message), told
 dist.destroy_process_group()
 """)
     assert comm_rows(files, 0) == []

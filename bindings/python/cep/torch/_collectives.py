@@ -15,7 +15,7 @@ from .._region import Region
 from .._streams import HOST
 from ._comm_span import Description, SideStreams, begin_async
 from ._groups import Group, Groups, resolve_group
-from ._hooks import AsyncSpan, end_done_spans, is_compiling, need_hooks, note_failure
+from ._hooks import AsyncSpan, end_done_spans, is_compiling, is_inside, need_hooks, note_failure, set_inside
 from ._operations import (
     BATCH, COLLECTIVE, MESSAGE, Arguments, Function, Keywords, Operation, ReplacedCode, available_functions,
 )  # fmt: skip
@@ -24,16 +24,6 @@ from ._steps import step_listeners
 from ._waits import waits
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
-
-
-class _Nested(threading.local):
-    """Whether this thread is inside a timed function. PyTorch's functions call each other, and only the outermost
-    call is a row."""
-
-    inside = False
-
-
-nested = _Nested()
 
 
 class CommRecorder:
@@ -50,7 +40,7 @@ class CommRecorder:
 
     def run(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
         """Makes a call of a function of torch.distributed on a recorded step, and times it."""
-        nested.inside = True
+        set_inside(True)  # PyTorch's functions call each other, and only the outermost call is a row
         try:
             end_done_spans(self.profiler)
             given = function.given(args, kwargs)
@@ -63,7 +53,7 @@ class CommRecorder:
             with span:
                 return function.original(*args, **kwargs)
         finally:
-            nested.inside = False
+            set_inside(False)
 
     def _span_of(self, function: Function, given: Keywords) -> Union[None, Region, AsyncSpan]:
         """What times a call: a region around it, or the span of an asynchronous one. None if the call gets no row."""
@@ -227,7 +217,7 @@ class _TimedFunctions:
             if is_compiling():
                 return function.original(*args, **kwargs)
             recorder = self._recorder()
-            if recorder is None or not recorder.recording or nested.inside:
+            if recorder is None or not recorder.recording or is_inside():
                 return function.original(*args, **kwargs)
             return recorder.run(function, args, kwargs)
 

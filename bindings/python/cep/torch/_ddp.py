@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """DistributedDataParallel's all-reduces, timed without a communication hook.
 
-DDP's C++ code reduces a bucket with the operator c10d::allreduce_. On recorded steps a function of the extension module
-stands before that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs as if cep were not there.
+DDP's C++ code reduces a bucket with the operator c10d::allreduce_. Two things can time it, both in the extension module:
+
+- On recorded steps a function stands before that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs as
+  if cep were not there.
+- With NCCL a function stands before ncclAllReduce in the table of imports of libtorch_cuda.so, as long as a model is held. It
+  takes no lock of the interpreter's and costs a few microseconds; on steps that are not recorded, nothing. The events that it
+  records are on NCCL's own stream: the span begins when the bucket and the stream are ready, as with the first.
+
+The second needs a group's communicator. The first tells which it is: what the operator has called NCCL with. So the first times
+a group's buckets on the first recorded step that has some, and the second from then on. The first goes on where no call of NCCL
+was seen: with another backend, or where PyTorch has NCCL in it or calls it by another way.
 """
 
 from __future__ import annotations
@@ -17,7 +26,7 @@ from typing import Any, Callable, Optional
 from .._handle import Removal
 from .._messages import warn
 from .._profiler import Profiler
-from ._collectives import nested, recorder_of
+from ._collectives import recorder_of
 from ._hooks import BucketFunction, BucketTimer, note_failure
 from ._pytorch import ProcessGroup, torch
 from ._steps import turn_with_steps
@@ -56,17 +65,20 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
     def __init__(self, profiler: Profiler) -> None:
         self._profiler, recorder = profiler, recorder_of(profiler)
         self._groups: list[ProcessGroup] = []  # of the models, once for each
+        self._by_operator: list[ProcessGroup] = []  # those whose communicators are not known
+        self._comms: dict[ProcessGroup, int] = {}  # of NCCL, as far as they are known
+        self._find = recorder.groups.find
         groups, streams = recorder.groups, recorder.streams
         super().__init__(
             profiler.region("all_reduce", kind="comm"),
-            self._groups, groups.known, groups.find, streams.known, streams.of,
-            nested, _is_capturing, _unbox_group, _unbox_work, _operator(),
+            self._by_operator, groups.known, groups.find, streams.known, streams.of,
+            self._comms, _is_capturing, _unbox_group, _unbox_work, _operator(),
         )  # fmt: skip
         self._keys: set[str] = set()  # of the models' devices
         self._library: Any = torch.library.Library("c10d", "IMPL")
         # It keeps no profiler open.
         self._function = BucketFunction(self, torch._C._AutoDispatchBelowAutograd)
-        self._is_registered = False
+        self._is_registered = self._holds_calls = False
         self._stop: Removal = lambda: None
         self._lock = threading.RLock()
 
@@ -75,29 +87,46 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         with self._lock:
             self._keys.add(_KEYS[device])
             self._check()
+            self._holds_calls = device == "cuda" and self.hold_calls() or self._holds_calls
             self._groups.append(group)
             if len(self._groups) == 1:
                 self._stop = turn_with_steps(self._profiler, self._turn)
             else:
                 self._turn(bool(self._profiler._recording))
+                self._profiler._wants_steps = True
         return lambda: self._release(group)
 
     def _release(self, group: ProcessGroup) -> None:
         with self._lock:
             if group in self._groups:
                 self._groups.remove(group)
+                if group not in self._groups:
+                    self._comms.pop(group, None)
+                self._turn(bool(self._profiler._recording))
                 if not self._groups:
                     self._keys.clear()
                     self._stop()
+                    self.release_calls()
+                    self._holds_calls = False
 
     def _turn(self, on: bool) -> bool:
-        if on is not self._is_registered:
-            try:
-                with self._lock:
-                    self._register() if on else self._unregister()
-            except Exception as error:
-                note_failure(error)
-        return self._is_registered and not on  # another thread is in the function
+        try:
+            with self._lock:
+                return self._set(on)
+        except Exception as error:
+            note_failure(error)
+            return False
+
+    def _set(self, on: bool) -> bool:
+        """Times each group by the one or the other. Returns whether there may be more to do at the next step."""
+        self._by_operator[:] = [group for group in self._groups if group not in self._comms] if on else []
+        if self._holds_calls:
+            self.time_comms({comm: self._find(group) for group, comm in self._comms.items()} if on else {})
+        if self._by_operator:
+            self._register()
+        else:
+            self._unregister()  # unless another thread is in the function
+        return self._is_registered and (self._holds_calls or not self._by_operator)
 
     def _check(self) -> None:
         """Raises if a function in Python of somebody else's is there already, which this one would hide."""
@@ -114,6 +143,8 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
 
     def _register(self) -> None:
         global _registered
+        if self._is_registered:
+            return
         others = _registered()
         if others is not None and others is not self:
             others._unregister()  # of a profiler that is still open: the newest wins

@@ -16,7 +16,7 @@ from ._pytorch import torch
 __all__ = [
     "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "Indices", "NotFinished", "Phase", "SideStream",
     "TimedFunction", "connect_torch", "end_done_spans", "expected_callbacks", "hook_failures", "inert_hook", "is_compiling",
-    "need_hooks", "note_failure", "why_no_hooks",
+    "is_inside", "need_hooks", "note_failure", "set_inside", "why_no_hooks",
 ]  # fmt: skip
 
 
@@ -47,11 +47,11 @@ class _Missing:
 if native is not None:
     from .._native import (
         AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, OpenSpans, SideStream, TimedFunction,
-        connect_torch, end_done_spans, expected_callbacks,
+        connect_torch, end_done_spans, expected_callbacks, is_inside, set_inside,
     )  # fmt: skip
 else:
     AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = Indices = OpenSpans = SideStream = _Missing
-    BucketFunction = TimedFunction = end_done_spans = _Missing
+    BucketFunction = TimedFunction = end_done_spans = is_inside = set_inside = _Missing
 
     def connect_torch(*_: Any) -> None:
         pass
