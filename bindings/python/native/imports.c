@@ -116,9 +116,9 @@ static void* function_of(const library_imports* library, void* handle, const imp
 static bool find_functions(const library_imports* found, void* handle) {
     for (size_t i = 0; i < found->count; ++i) {
         import* each = &found->imports[i];
-        void* function = each->slot_count > 0 ? function_of(found, handle, each) : NULL;
-        if (function == NULL) return false;
-        if (function != each->replacement) __atomic_store_n(&each->function, function, __ATOMIC_RELEASE);
+        if (each->slot_count == 0) return false;
+        if (each->function == NULL) each->function = function_of(found, handle, each);
+        if (each->function == NULL) return false;
     }
     return true;
 }
@@ -146,18 +146,27 @@ static bool write_slot(const library_imports* library, void** slot, void* functi
     return true;
 }
 
-bool replace_imports(const library_imports* library) {
-    for (size_t i = 0; i < library->count; ++i)
-        for (int at = 0; at < library->imports[i].slot_count; ++at)
-            if (!write_slot(library, library->imports[i].slots[at], library->imports[i].replacement)) return false;
+static bool replace_import(const library_imports* library, const import* each) {
+    for (int at = 0; at < each->slot_count; ++at) {
+        void* now = __atomic_load_n(each->slots[at], __ATOMIC_ACQUIRE);
+        // Somebody else's that came after ours and stayed calls ours: it is left, and never called by ours.
+        if (library->was_replaced && now != each->function) continue;
+        if (!write_slot(library, each->slots[at], each->replacement)) return false;
+    }
     return true;
+}
+
+bool replace_imports(library_imports* library) {
+    bool replaced = true;
+    for (size_t i = 0; replaced && i < library->count; ++i) replaced = replace_import(library, &library->imports[i]);
+    library->was_replaced = true;
+    return replaced;
 }
 
 void put_back_imports(const library_imports* library) {
     for (size_t i = 0; i < library->count; ++i)
         for (int at = 0; at < library->imports[i].slot_count; ++at) {
             const import* each = &library->imports[i];
-            // Somebody else's that came later stays: it calls ours.
             if (__atomic_load_n(each->slots[at], __ATOMIC_ACQUIRE) == each->replacement)
                 (void)write_slot(library, each->slots[at], each->function);
         }

@@ -22,14 +22,15 @@ typedef struct {
     size_t count;
     uintptr_t base, end;                       ///< of the loaded library
     uintptr_t read_only_begin, read_only_end;  ///< pages that the loader has made so after it had filled them in
+    bool was_replaced;
 } library_imports;
 
 /// Finds the slots and functions of all imports in a loaded library. False if one is missing: also where the format of
 /// the machine's libraries is not known.
 bool find_imports(const char* library, library_imports* found);
 /// Has the library call the replacements. False if a page cannot be written.
-bool replace_imports(const library_imports* library);
-/// Has it call what it called before.
+bool replace_imports(library_imports* library);
+/// Has it call what it called before, but for what somebody else has put into its place since.
 void put_back_imports(const library_imports* library);
 
 #endif

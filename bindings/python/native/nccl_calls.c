@@ -12,7 +12,7 @@
 #include "native.h"
 
 /// Of NCCL, whose header is not needed to build this.
-enum { nccl_success = 0, nccl_in_progress = 7, nccl_group_max_bytes = 63 };
+enum { nccl_success = 0, nccl_in_progress = 7, nccl_float32 = 7, nccl_group_max_bytes = 63 };
 typedef int (*all_reduce_function)(const void*, void*, size_t, int, int, void*, void*);
 typedef int (*group_function)(void);
 
@@ -67,7 +67,7 @@ static import nccl_imports[import_count] = {
 static library_imports pytorch = {.imports = nccl_imports, .count = import_count};
 
 static void* function_at(int at) {
-    return __atomic_load_n(&nccl_imports[at].function, __ATOMIC_ACQUIRE);
+    return nccl_imports[at].function;  // as found before the slots were first written
 }
 
 static int group_start(void) {
@@ -117,10 +117,15 @@ static void end_bucket(cep_region* region, cep_span span, void* stream, int resu
         (void)library.end_with(region, span, stream, &attrs);
 }
 
+/// 0: it is no reduction of gradients. One number is PyTorch's barrier.
+static size_t bytes_of_bucket(size_t count, int type) {
+    const bool is_known = 0 <= type && (size_t)type < sizeof bytes_of_type;
+    return is_known && !(count == 1 && type == nccl_float32) ? count * bytes_of_type[type] : 0;
+}
+
 static int all_reduce(const void* send, void* receive, size_t count, int type, int op, void* comm, void* stream) {
     const all_reduce_function call = (all_reduce_function)function_at(all_reduce_at);
-    const bool is_known = 0 <= type && (size_t)type < sizeof bytes_of_type;
-    const size_t bytes = is_known ? count * bytes_of_type[type] : 0;
+    const size_t bytes = bytes_of_bucket(count, type);
     if (bytes == 0 || here.inside || here.group_depth > 0) return call(send, receive, count, type, op, comm, stream);
     if (here.watches) here.seen = comm;
     cep_region* region = NULL;

@@ -61,12 +61,13 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     reductions._operator = lambda *given: (reduce(20), operator(*given))[1]
     model(torch.ones(1, 4)).sum().backward()  # in which the operator calls NCCL
     prof.step(1)
-    reduce(1)
+    reduce(9)
     prof.step(2)
     assert not is_before_the_operator()
     assert driver.fake_cuda_enqueue_gate(stream) == 0  # no time of the host is in a span
     for type in (7, 9, 8, 4):
         reduce(8, type)
+    reduce(1)  # PyTorch's barrier
     reduce(9, call=pytorch.reduce_in_group)
     reduce(9, comm=2)
     _hooks.set_inside(True)
@@ -82,6 +83,7 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     release()
+    reductions.hold(dist.group.WORLD, "cuda")()  # and once more
     assert called() == own
     reduce(9)
     driver.fake_cuda_open_gates()
