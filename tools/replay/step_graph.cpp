@@ -33,33 +33,34 @@ class NodeOrder {
   public:
     NodeOrder(const std::vector<RawNode>& nodes, std::vector<RawEdge>& edges) : nodes_(nodes), edges_(edges) {}
 
-    std::vector<std::uint32_t> find() {
+    /// Valid until the next call.
+    const std::vector<std::uint32_t>& find() {
         constexpr int most_tries = 3;
         for (int i = 0; i < most_tries && !sort(); ++i) drop_edges(i + 1 == most_tries);
-        return std::move(order_);
+        return order_;
     }
 
   private:
     bool sort() {
         open_.assign(nodes_.size(), 0);
-        std::vector<std::uint32_t> first(nodes_.size() + 1);
+        first_.assign(nodes_.size() + 1, 0);
         for (const RawEdge& edge : edges_) {
             if (edge.of_rank) continue;
             ++open_[edge.to];
-            ++first[edge.from + 1];
+            ++first_[edge.from + 1];
         }
-        std::partial_sum(first.begin(), first.end(), first.begin());
-        std::vector<std::uint32_t> to(first.back());
-        std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+        std::partial_sum(first_.begin(), first_.end(), first_.begin());
+        to_.resize(first_.back());
+        next_.assign(first_.begin(), first_.end() - 1);
         for (const RawEdge& edge : edges_)
-            if (!edge.of_rank) to[next[edge.from]++] = edge.to;
+            if (!edge.of_rank) to_[next_[edge.from]++] = edge.to;
         order_.clear();
         order_.reserve(nodes_.size());
         for (std::uint32_t node = 0; node < nodes_.size(); ++node)
             if (open_[node] == 0) order_.push_back(node);
         for (std::size_t i = 0; i < order_.size(); ++i)
-            for (std::uint32_t j = first[order_[i]]; j < first[order_[i] + 1]; ++j)
-                if (--open_[to[j]] == 0) order_.push_back(to[j]);
+            for (std::uint32_t j = first_[order_[i]]; j < first_[order_[i] + 1]; ++j)
+                if (--open_[to_[j]] == 0) order_.push_back(to_[j]);
         return order_.size() == nodes_.size();
     }
 
@@ -75,7 +76,10 @@ class NodeOrder {
     const std::vector<RawNode>& nodes_;
     std::vector<RawEdge>& edges_;
     std::vector<std::uint32_t> order_;
-    std::vector<std::uint32_t> open_;  // by node: what it still waits for
+    std::vector<std::uint32_t> open_;   // by node: what it still waits for
+    std::vector<std::uint32_t> first_;  // by node: the first in to_ of those that wait for it
+    std::vector<std::uint32_t> next_;   // the same, while they are put there
+    std::vector<std::uint32_t> to_;
 };
 
 void set_clocks(StepRows& step, const JobModel& model) {
@@ -87,20 +91,18 @@ std::span<TimedRow> rows_of(StepRows& step, const RankRows& rank) {
 }
 
 class StepBuilder {
-    struct OfRank;
-
   public:
-    using Ranks = std::vector<OfRank>;
-
-    /// `ranks`: memory that may be that of another step.
-    StepBuilder(StepRows& step, const JobModel& model, Ranks& ranks) : step_(step), model_(model), ranks_(ranks) {}
-
-    StepGraph build() {
-        graph_.step = step_.step;
-        set_clocks(step_, model_);
-        ranks_.resize(step_.ranks.size());
-        for (std::size_t i = 0; i < ranks_.size(); ++i) read_rank(step_.ranks[i], ranks_[i]);
-        nodes_.reserve(step_.rows.size() + ranks_.size());
+    StepGraph build(StepRows& step, const JobModel& model) {
+        step_ = &step;
+        model_ = &model;
+        graph_ = {};
+        graph_.step = step.step;
+        set_clocks(step, model);
+        ranks_.resize(step.ranks.size());
+        for (std::size_t i = 0; i < ranks_.size(); ++i) read_rank(step.ranks[i], ranks_[i]);
+        nodes_.clear();
+        nodes_.reserve(step.rows.size() + ranks_.size());
+        edges_.clear();
         edges_.reserve(2 * nodes_.capacity());
         match();
         for (std::uint32_t i = 0; i < ranks_.size(); ++i) link(i);
@@ -127,13 +129,13 @@ class StepBuilder {
     void read_rank(const RankRows& rank, OfRank& of) {
         of.of_few.clear();
         of.begins_lost = false;
-        of.role = model_.roles.of_rank[rank.rank];
-        const RoleTemplate& role = model_.templates[of.role];
-        cut_into_pieces(rows_of(step_, rank), rank, model_.tolerance_ms, of.pieces);
-        split_blocked_ends(of.pieces, role.blocked, model_.tolerance_ms);
+        of.role = model_->roles.of_rank[rank.rank];
+        const RoleTemplate& role = model_->templates[of.role];
+        cut_into_pieces(rows_of(*step_, rank), rank, model_->tolerance_ms, of.pieces);
+        split_blocked_ends(of.pieces, role.blocked, model_->tolerance_ms);
         graph_.recorded_pieces += static_cast<std::uint32_t>(of.pieces.all.size());
         const std::size_t lost = assign_slots(of.pieces, role, of.by_slot);
-        if (lost > 0) put_back_lost(of.pieces, role, of.by_slot, model_.tolerance_ms);
+        if (lost > 0) put_back_lost(of.pieces, role, of.by_slot, model_->tolerance_ms);
         graph_.lost_pieces += static_cast<std::uint32_t>(lost);
     }
 
@@ -145,14 +147,14 @@ class StepBuilder {
     }
 
     [[nodiscard]] std::uint32_t key_of(const OfRank& rank, const Piece& piece) const {
-        return piece.slot != no_index ? model_.key_of_slot(rank.role, piece.slot)
-                                      : model_.key_of_name(rank.role, PieceKey::name(piece.key));
+        return piece.slot != no_index ? model_->key_of_slot(rank.role, piece.slot)
+                                      : model_->key_of_name(rank.role, PieceKey::name(piece.key));
     }
     [[nodiscard]] Piece& piece_of(const CommMember& member) { return ranks_[member.rank].pieces.all[member.piece]; }
 
     // Collectives. Lost members go to the collective to which their slots belong in other steps.
     void match() {
-        std::vector<CommMember> members;
+        members_.clear();
         std::vector<CommMember> lost;
         for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
             const RankPieces& pieces = ranks_[i].pieces;
@@ -162,23 +164,23 @@ class StepBuilder {
                 if (piece.is_lost) {
                     lost.push_back({0, i, j});
                 } else {
-                    members.push_back({collective_id(piece.collective, PieceKey::name(piece.key),
-                                                     PieceKey::seq(piece.key), pieces.rank),
-                                       i, j});
+                    members_.push_back({collective_id(piece.collective, PieceKey::name(piece.key),
+                                                      PieceKey::seq(piece.key), pieces.rank),
+                                        i, j});
                 }
             }
         }
-        graph_.comm_pieces = static_cast<std::uint32_t>(members.size());
-        if (!lost.empty()) give_ids(members, lost);
-        members.insert(members.end(), lost.begin(), lost.end());
-        sort_by_collective(members, [](const CommMember& member) { return member.piece; });
-        for_each_collective(members, [this](std::span<const CommMember> of_one) { add_collective(of_one); });
+        graph_.comm_pieces = static_cast<std::uint32_t>(members_.size());
+        if (!lost.empty()) give_ids(members_, lost);
+        members_.insert(members_.end(), lost.begin(), lost.end());
+        sort_by_collective(members_, [](const CommMember& member) { return member.piece; });
+        for_each_collective(members_, [this](std::span<const CommMember> of_one) { add_collective(of_one); });
     }
 
     [[nodiscard]] std::uint32_t collective_of(const CommMember& member) const {
         const Piece& piece = ranks_[member.rank].pieces.all[member.piece];
         return piece.slot == no_index ? no_index
-                                      : model_.collectives.collective(ranks_[member.rank].pieces.rank, piece.slot);
+                                      : model_->collectives.collective(ranks_[member.rank].pieces.rank, piece.slot);
     }
 
     void give_ids(const std::vector<CommMember>& members, std::vector<CommMember>& lost) {
@@ -216,7 +218,7 @@ class StepBuilder {
         node.time_ms = ends_ms.empty() ? leader.start_ms : last_start_ms;
         const std::uint32_t collective = collective_of(members.front());
         const bool is_full = ends_ms.size() == members.size() &&
-                             (collective == no_index || members.size() >= model_.collectives.size_of(collective));
+                             (collective == no_index || members.size() >= model_->collectives.size_of(collective));
         if (ends_ms.size() > 1) graph_.matched_comm += static_cast<std::uint32_t>(ends_ms.size());
         if (ends_ms.empty()) {
             node.weight = Weight::typical;
@@ -251,7 +253,7 @@ class StepBuilder {
             const std::uint32_t key = key_of(rank, piece);
             nodes_.push_back({piece.start_ms, piece.own_ms, key, rank.pieces.rank,
                               piece.is_typical ? Weight::typical : Weight::observed});
-            if (model_.is_of_few(key)) rank.of_few.push_back(static_cast<std::uint32_t>(&piece - all.data()));
+            if (model_->is_of_few(key)) rank.of_few.push_back(static_cast<std::uint32_t>(&piece - all.data()));
         }
         for (std::size_t stream = 0; stream < rank.pieces.stream_ends.size(); ++stream)
             for (std::uint32_t i = rank.pieces.begin_of(stream); i < rank.pieces.stream_ends[stream]; ++i)
@@ -269,16 +271,16 @@ class StepBuilder {
             add_edge(before, piece.node, 0, key_of(rank, piece));
         };
         link_stream(rank.pieces.all, number, begin, [&](const Piece& before) {
-            held_up |= before.end_ms > piece.start_ms - held_up_within_ms(before.own_ms, model_.tolerance_ms);
+            held_up |= before.end_ms > piece.start_ms - held_up_within_ms(before.own_ms, model_->tolerance_ms);
             wait_for(before);
         });
         wait_for_work_of_few(rank, piece, wait_for);
         if (piece.slot != no_index) {
-            const TemplateSlot& slot = model_.templates[rank.role].slots[piece.slot];
+            const TemplateSlot& slot = model_->templates[rank.role].slots[piece.slot];
             for (const std::uint32_t other : slot.waits_for) {
                 const Piece* before = find(rank, other);
                 if (before != nullptr &&
-                    (before->end_ms <= piece.start_ms + model_.tolerance_ms || !before->is_known() || piece.is_lost))
+                    (before->end_ms <= piece.start_ms + model_->tolerance_ms || !before->is_known() || piece.is_lost))
                     wait_for(*before);
             }
             if (const Piece* in = find(rank, slot.launched_in); in != nullptr && !in->is_comm)
@@ -308,10 +310,10 @@ class StepBuilder {
         for (std::uint32_t i = number; i > begin && number - i < reach; --i) {
             const Piece& before = all[i - 1];
             const bool lost = before.is_lost || piece.is_lost;
-            if (before.end_ms > piece.start_ms + model_.tolerance_ms && !lost) continue;
+            if (before.end_ms > piece.start_ms + model_->tolerance_ms && !lost) continue;
             if (before.end_ms < overlap_ms) break;
             wait(before);
-            overlap_ms = std::max(overlap_ms, before.start_ms + model_.tolerance_ms);
+            overlap_ms = std::max(overlap_ms, before.start_ms + model_->tolerance_ms);
         }
     }
 
@@ -323,7 +325,7 @@ class StepBuilder {
             const Piece& before = rank.pieces.all[number];
             const double gap_ms = piece.start_ms - before.end_ms;
             if (before.stream() != piece.stream() && before.start_ms < piece.start_ms &&
-                std::abs(gap_ms) <= model_.tolerance_ms)
+                std::abs(gap_ms) <= model_->tolerance_ms)
                 wait(before);
         }
     }
@@ -333,7 +335,7 @@ class StepBuilder {
                      double& ready_ms) {
         double at = share;
         if (!piece.is_lost && in.is_known()) {
-            if (in.start_ms + model_.tolerance_ms >= piece.start_ms) return;
+            if (in.start_ms + model_->tolerance_ms >= piece.start_ms) return;
             const double observed = (piece.start_ms - in.start_ms) / std::max(in.own_ms, 1e-9);
             at = std::min(held_up ? share : 1.0, observed);
         }
@@ -353,18 +355,18 @@ class StepBuilder {
         for (std::size_t stream = 0; stream < rank.pieces.stream_ends.size(); ++stream) {
             const Piece& last = rank.pieces.all[rank.pieces.stream_ends[stream] - 1];
             last_ms = std::max(last_ms, last.end_ms);
-            add_edge(last, end, 0, model_.key_of_end(rank.role));
+            add_edge(last, end, 0, model_->key_of_end(rank.role));
         }
         const auto delay_ms = static_cast<float>(std::max(0.0, rank.pieces.last_ms - last_ms));
         for (std::size_t i = first; i < edges_.size(); ++i) edges_[i].delay_ms = delay_ms;
-        nodes_.push_back({rank.pieces.last_ms, 0, model_.key_of_end(rank.role), rank.pieces.rank, Weight::observed});
+        nodes_.push_back({rank.pieces.last_ms, 0, model_->key_of_end(rank.role), rank.pieces.rank, Weight::observed});
         graph_.ends.emplace_back(rank.pieces.rank, end);
         graph_.times_ms.emplace_back(rank.begins_lost ? NAN : rank.pieces.first_ms, rank.pieces.last_ms);
     }
 
     void finish() {
-        const std::vector<std::uint32_t> order = NodeOrder(nodes_, edges_).find();
-        std::vector<std::uint32_t> index_of(nodes_.size());
+        const std::vector<std::uint32_t>& order = order_.find();
+        index_of_.resize(nodes_.size());
         const auto count = static_cast<std::uint32_t>(order.size());
         graph_.own_ms.resize(count);
         graph_.keys.resize(count);
@@ -372,31 +374,36 @@ class StepBuilder {
         graph_.weights.resize(count);
         for (std::uint32_t i = 0; i < count; ++i) {
             const RawNode& node = nodes_[order[i]];
-            index_of[order[i]] = i;
+            index_of_[order[i]] = i;
             graph_.own_ms[i] = static_cast<float>(node.own_ms);
             graph_.keys[i] = node.key;
             graph_.ranks[i] = node.rank;
             graph_.weights[i] = node.weight;
         }
         graph_.edge_ends.assign(count, 0);
-        for (const RawEdge& edge : edges_) ++graph_.edge_ends[index_of[edge.to]];
+        for (const RawEdge& edge : edges_) ++graph_.edge_ends[index_of_[edge.to]];
         std::partial_sum(graph_.edge_ends.begin(), graph_.edge_ends.end(), graph_.edge_ends.begin());
-        std::vector<std::uint32_t> next(count);
-        for (std::uint32_t i = 1; i < count; ++i) next[i] = graph_.edge_ends[i - 1];
+        next_.assign(1, 0);
+        next_.insert(next_.end(), graph_.edge_ends.begin(), graph_.edge_ends.end());
         graph_.edges.resize(edges_.size());
-        const auto ranks = static_cast<std::uint32_t>(model_.rows->ranks().size());
+        const auto ranks = static_cast<std::uint32_t>(model_->rows->ranks().size());
         for (const RawEdge& edge : edges_)
-            graph_.edges[next[index_of[edge.to]]++] = {edge.of_rank ? edge.from : ranks + index_of[edge.from],
-                                                       edge.behind, edge.delay_ms, edge.key};
-        for (auto& [rank, node] : graph_.ends) node = index_of[node];
+            graph_.edges[next_[index_of_[edge.to]]++] = {edge.of_rank ? edge.from : ranks + index_of_[edge.from],
+                                                         edge.behind, edge.delay_ms, edge.key};
+        for (auto& [rank, node] : graph_.ends) node = index_of_[node];
     }
 
-    StepRows& step_;
-    const JobModel& model_;
+    StepRows* step_ = nullptr;
+    const JobModel* model_ = nullptr;
     StepGraph graph_;
-    Ranks& ranks_;
+    // Memory for one step after the other.
+    std::vector<OfRank> ranks_;
+    std::vector<CommMember> members_;
     std::vector<RawNode> nodes_;
     std::vector<RawEdge> edges_;
+    NodeOrder order_{nodes_, edges_};
+    std::vector<std::uint32_t> index_of_;  // by node: its place in the order
+    std::vector<std::uint32_t> next_;      // by place: where its next edge goes
 };
 
 }  // namespace
@@ -483,9 +490,9 @@ StepGraph read_step_ends(StepRows& step, const JobModel& model) {
 }
 
 StepGraph build_step_graph(StepRows& step, const JobModel& model) {
-    // Ranks have several small vectors each: threads that take memory for them step by step wait for each other.
-    thread_local StepBuilder::Ranks ranks;
-    return StepBuilder(step, model, ranks).build();
+    // Threads that take memory step by step wait for each other.
+    thread_local StepBuilder builder;
+    return builder.build(step, model);
 }
 
 }  // namespace cep::tool
