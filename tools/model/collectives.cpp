@@ -132,7 +132,7 @@ class CollectiveNumberer {
     Collectives number() {
         if (count_ == 0) return std::move(all_);
         const std::size_t length = std::max<std::size_t>(1, steps_ * block_spans / count_);
-        const std::size_t wave = length * std::max<std::size_t>(1, threads_);
+        const std::size_t wave = length * blocks_per_thread * std::max<std::size_t>(1, threads_);
         for (std::size_t first = 0; first < steps_; first += wave) {
             std::vector<StepRange> blocks;
             for (std::size_t i = first; i < std::min(steps_, first + wave); i += length)
@@ -144,7 +144,8 @@ class CollectiveNumberer {
     }
 
   private:
-    static constexpr std::size_t block_spans = std::size_t{1} << 19;
+    static constexpr std::size_t block_spans = std::size_t{1} << 17;
+    static constexpr std::size_t blocks_per_thread = 4;  // of a wave, so that threads end at about the same time
 
     std::size_t count_comm(const std::vector<RunSeries>& of_rank) {
         std::size_t count = 0;
