@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/job.hpp"
 #include "model/rank_spans.hpp"
 
 namespace cep::tool {
@@ -104,9 +105,14 @@ bool says_nothing(const PhaseSeries& phase) {
     return phase.clock != Clock::gpu && !phase.samples.empty() && (*phase.samples.begin()).has_start();
 }
 
+bool may_block(const PhaseSeries& phase) {
+    return phase.kind == schema::Kind::comm && says_nothing(phase);
+}
+
 }  // namespace
 
 void find_blocking_comm(RankSeries& ranks, const std::vector<std::int64_t>& steps) {
+    if (!any_phase(ranks, may_block)) return;
     std::vector<std::vector<RunSeries>*> silent;
     for (auto& [rank, of_rank] : ranks) {
         if (of_rank.empty() || of_rank.front().phases.empty()) continue;
@@ -122,8 +128,7 @@ void find_blocking_comm(RankSeries& ranks, const std::vector<std::int64_t>& step
     });
     for (std::vector<RunSeries>* const of_rank : silent)
         for (RunSeries& series : *of_rank)
-            for (PhaseSeries& phase : series.phases)
-                phase.blocks = phase.kind == schema::Kind::comm && says_nothing(phase) && launches.blocks(phase.name);
+            for (PhaseSeries& phase : series.phases) phase.blocks = may_block(phase) && launches.blocks(phase.name);
 }
 
 }  // namespace cep::tool

@@ -131,6 +131,7 @@ std::span<const StepSpan> StepWalk::next() {
 
 std::span<const StepSpan> StepWalk::at(std::uint32_t step) {
     spans_.clear();
+    for (const Walk& of : walks_) of.walk.prefetch(std::span(&step, 1));
     for (auto& [phase, walk] : walks_)
         for (walk.advance_to_step(step); walk.is_in_step(step); walk.advance())
             spans_.push_back({step, phase, &walk.sample()});
