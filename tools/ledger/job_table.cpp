@@ -96,8 +96,8 @@ class Builder {
         std::int64_t end_ns = 0;  // 0: not known
     };
 
-    /// Some ranks of a wave, and what they add to sums over ranks.
-    struct Tile {
+    /// Some ranks of a wave, and what they add to sums over ranks. Threads write to neighbours at the same time.
+    struct alignas(128) Tile {
         std::size_t first_rank;
         std::size_t last_rank;  // behind the last
         StepRange steps;

@@ -301,7 +301,7 @@ void read_each(const JobRows& rows, std::span<const std::uint32_t> steps, std::s
     const std::size_t rows_of_all = most_rows_at_once * std::max<std::size_t>(1, rows.steps().size());
     const std::size_t at_once =
         std::clamp<std::size_t>(rows_of_all / std::max<std::size_t>(1, rows.count()), 1, most_at_once);
-    const std::size_t blocks = std::min(steps.size(), threads > 1 ? 8 * threads : 1);
+    const std::size_t blocks = std::min(steps.size(), threads > 1 ? 4 * threads : 1);
     for_all(blocks, threads, [&](std::size_t block) {
         const std::size_t first = block * steps.size() / blocks;
         const std::size_t last = (block + 1) * steps.size() / blocks;
