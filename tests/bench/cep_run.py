@@ -43,7 +43,6 @@ import torch
 
 EVERY = 10
 TURN = 30  # steps; a multiple of EVERY
-WARM_UP = 100
 MARGIN = 6  # steps at each end of a turn that are not compared
 CLOCKS = {"elapsed": time.perf_counter, "trainer's thread": time.thread_time, "process": time.process_time}
 RANK, LOCAL_RANK = (int(os.environ.get(name, 0)) for name in ("RANK", "LOCAL_RANK"))
@@ -107,7 +106,7 @@ class Batches(torch.utils.data.IterableDataset):
 
     def __iter__(self):
         # Twice what all turns take: where no step is recorded, the training ends, and says so.
-        for number in range(2 * (WARM_UP + TURN * (2 * self.options.rounds + 2)) * self.batches_per_step):
+        for number in range(2 * (self.options.warm_up + TURN * (2 * self.options.rounds + 2)) * self.batches_per_step):
             if number % self.batches_per_step == 0:
                 self._begin_step()
             yield self.batch
@@ -120,7 +119,7 @@ class Batches(torch.utils.data.IterableDataset):
         self.steps.append((*(clock() for clock in CLOCKS.values()), is_recorded))
         if not self.begins:
             # Between two recorded steps, so that no turn begins or ends beside one.
-            if len(self.steps) < WARM_UP or not self.steps[-EVERY // 2][-1]:
+            if len(self.steps) < self.options.warm_up or not self.steps[-EVERY // 2][-1]:
                 return
             self.cep = Cep(self.trainer)
         elif len(self.steps) - 1 < self.begins[-1] + TURN:
@@ -312,7 +311,8 @@ def measure(trainer, options):
         else:
             environment.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Transformers' Trainer takes all that it sees
         command = [sys.executable, "-m", "cep.run", "--no-summary", "-o", folder, "--every", str(EVERY), "--", *launcher]
-        command += [__file__, "--train", trainer, "--folder", folder, "--rounds", str(options.rounds)]
+        command += [__file__, "--train", trainer, "--folder", folder]
+        command += ["--rounds", str(options.rounds), "--warm-up", str(options.warm_up)]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         file = Path(folder, "times_0.json")
         if not file.exists():
@@ -342,6 +342,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trainers", nargs="+", choices=tuple(TRAINERS), default=list(TRAINERS))
     parser.add_argument("--rounds", type=int, default=120, help=f"of {TURN} steps without cep and {TURN} with it")
+    parser.add_argument("--warm-up", type=int, default=100, help="steps before the first round")
     parser.add_argument("--ranks", type=int, default=1, help="processes of each trainer")
     parser.add_argument("--train", choices=tuple(TRAINERS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
