@@ -8,10 +8,8 @@
 enum {
     region_at,            ///< one of the rows' name
     groups_at,            ///< a list: the process groups whose calls this is to time, for want of their communicators
-    known_groups_at,      ///< by id(): (weak reference, Group), as Groups has them
-    find_group_at,        ///< makes a Group that is not known
-    side_streams_at,      ///< by (name of the group, device): SideStream
-    make_side_stream_at,  ///< makes one that is missing, of a Group and a device
+    find_group_at,        ///< the Group of a process group
+    find_side_stream_at,  ///< the SideStream of a Group and a device
     comms_at,             ///< a dictionary: NCCL's communicators, by process group, as they are seen
     is_capturing_at,      ///< whether the current stream is captured into a graph
     unbox_group_at,       ///< Python's object of a group that the dispatcher passes
@@ -49,29 +47,13 @@ static bool has_gradients(PyObject* tensor) {
     return says(tensor, "is_floating_point") || (PyErr_Occurred() == NULL && says(tensor, "is_complex"));
 }
 
-/// The Group of a process group: a new reference.
-static PyObject* find_group(const bucket_timer_object* self, PyObject* process_group) {
-    PyObject* key = PyLong_FromVoidPtr(process_group);
-    PyObject* known = key != NULL ? PyDict_GetItemWithError(self->given[known_groups_at], key) : NULL;
-    Py_XDECREF(key);
-    if (known != NULL && PyWeakref_GetObject(PyTuple_GetItem(known, 0)) == process_group) {
-        PyObject* group = PyTuple_GetItem(known, 1);
-        Py_XINCREF(group);
-        return group;
-    }
-    return PyErr_Occurred() == NULL ? call_with(self->given[find_group_at], process_group) : NULL;
-}
-
 /// The SideStream of a group on a tensor's device: a new reference.
 static PyObject* find_side_stream(const bucket_timer_object* self, PyObject* group, PyObject* tensor) {
     PyObject* device = attribute_of(tensor, "device");
     PyObject* index = attribute_of(device, "index");
-    PyObject* key = index != NULL ? PyTuple_Pack(2, PyTuple_GetItem(group, name_at), index) : NULL;
-    PyObject* side = key != NULL ? PyDict_GetItemWithError(self->given[side_streams_at], key) : NULL;
-    Py_XINCREF(side);
-    if (side == NULL && key != NULL && PyErr_Occurred() == NULL)
-        side = PyObject_CallFunctionObjArgs(self->given[make_side_stream_at], group, index, NULL);
-    DROP(key, index, device);
+    PyObject* side =
+        index != NULL ? PyObject_CallFunctionObjArgs(self->given[find_side_stream_at], group, index, NULL) : NULL;
+    DROP(index, device);
     return side;
 }
 
@@ -90,7 +72,7 @@ static PyObject* begin_bucket(bucket_timer_object* self, PyObject* tensor, PyObj
     const bool on_gpu = has(tensor, "is_cuda");
     if (on_gpu && truth_of(PyObject_CallObject(self->given[is_capturing_at], NULL)) > 0) return NULL;
     if (PyErr_Occurred() != NULL) return NULL;
-    PyObject* group = find_group(self, process_group);
+    PyObject* group = call_with(self->given[find_group_at], process_group);
     PyObject* side = on_gpu && group != NULL ? find_side_stream(self, group, tensor) : NULL;
     PyObject* attributes =
         group != NULL && (side != NULL) == on_gpu ? attributes_of(self, group, tensor, !on_gpu) : NULL;

@@ -54,17 +54,17 @@ class SideStreams:
     """The streams of one profiler that wait for asynchronous collectives. Thread-safe."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[str, int], SideStream] = {}
+        self._known: dict[tuple[str, int], SideStream] = {}
         self._waits_on_the_host = _waits_on_the_host()
 
     def of(self, group: Group, device: int) -> SideStream:
-        known = self.known.get((group.name, device))
+        known = self._known.get((group.name, device))
         return known if known is not None else self._make(group, device)
 
     def _make(self, group: Group, device: int) -> SideStream:
         stream = torch.cuda.Stream(device)
         made = SideStream(device, stream, _calls(stream), group.on_device, self._waits_on_the_host)
-        return self.known.setdefault((group.name, device), made)
+        return self._known.setdefault((group.name, device), made)
 
 
 class Description(NamedTuple):

@@ -68,11 +68,10 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         self._by_operator: list[ProcessGroup] = []  # those whose communicators are not known
         self._comms: dict[ProcessGroup, int] = {}  # of NCCL, as far as they are known
         self._find = recorder.groups.find
-        groups, streams = recorder.groups, recorder.streams
         super().__init__(
             profiler.region("all_reduce", kind="comm"),
-            self._by_operator, groups.known, groups.find, streams.known, streams.of,
-            self._comms, _is_capturing, _unbox_group, _unbox_work, _operator(),
+            self._by_operator, self._find, recorder.streams.of, self._comms,
+            _is_capturing, _unbox_group, _unbox_work, _operator(),
         )  # fmt: skip
         self._keys: set[str] = set()  # of the models' devices
         self._library: Any = torch.library.Library("c10d", "IMPL")
