@@ -299,7 +299,7 @@ LoadedRows read_rows(const InputSet& inputs, const LoadOptions& options, RunSele
     reserve_heap(memory_for(inputs));
     auto budget = std::make_shared<SampleBudget>(options.max_samples);
     LoadedRows loaded;
-    std::shared_ptr<StepNumbers::Numbers> last_steps;  // of the series that was read last
+    StepNumbers last_steps;  // of the series that was read last
     counts = read_run(
         inputs, options.reading, selection,
         [&] {

@@ -6,7 +6,6 @@ namespace cep::tool {
 void Totals::merge(const Totals& other) {
     count += other.count;
     sum_ms += other.sum_ms;
-    top_level_ms += other.top_level_ms;
     min_ms = std::min(min_ms, other.min_ms);
     max_ms = std::max(max_ms, other.max_ms);
 }
@@ -14,7 +13,7 @@ void Totals::merge(const Totals& other) {
 Totals totals_of(const PhaseSeries& phase) {
     if (!phase.has_all_steps()) return phase.of_all_steps;
     Totals totals;
-    for (const Sample& sample : phase.samples) totals.add(sample);
+    for (const Sample& sample : phase.samples) totals.add(sample.duration_ms);
     return totals;
 }
 

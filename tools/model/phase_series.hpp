@@ -111,7 +111,6 @@ struct Sample {
     [[nodiscard]] bool is_host_paced() const { return (attributes & flag) != 0; }
     /// For a sample without a start: its row stands behind that of the step span.
     [[nodiscard]] bool is_behind_step() const { return (attributes & flag) != 0; }
-    [[nodiscard]] bool is_top_level() const { return depth() == 0; }
 
     double duration_ms;
     std::int64_t start_ns;  // where the row does not say: from no_start on, as if rows were one behind the other
@@ -228,23 +227,19 @@ class StepNumbers {
   public:
     using Numbers = std::vector<std::int64_t>;
 
-    StepNumbers() : numbers_(std::make_shared<Numbers>()) {}
-    StepNumbers(std::initializer_list<std::int64_t> numbers) : numbers_(std::make_shared<Numbers>(numbers)) {}
-    StepNumbers(const StepNumbers& other) : StepNumbers(Numbers(other.all())) {}
-    StepNumbers(StepNumbers&&) noexcept = default;
-    StepNumbers& operator=(StepNumbers other) noexcept {
-        numbers_.swap(other.numbers_);
-        return *this;
-    }
-    ~StepNumbers() = default;
+    StepNumbers() = default;
+    StepNumbers(std::initializer_list<std::int64_t> numbers) : StepNumbers(Numbers(numbers)) {}
     explicit StepNumbers(Numbers numbers) : numbers_(std::make_shared<Numbers>(std::move(numbers))) {}
 
-    void push_back(std::int64_t number) { numbers_->push_back(number); }
+    void push_back(std::int64_t number) {
+        if (numbers_.use_count() > 1) numbers_ = std::make_shared<Numbers>(*numbers_);
+        numbers_->push_back(number);
+    }
     void shrink_to_fit() { numbers_->shrink_to_fit(); }
-    /// Takes the memory of `last` if they are the same, else becomes the last. None of those that share it may change.
-    void share(std::shared_ptr<Numbers>& last) {
-        if (last != nullptr && *last == *numbers_) numbers_ = last;
-        last = numbers_;
+    /// Takes the memory of `last` if they are the same, else becomes the last.
+    void share(StepNumbers& last) {
+        if (last.all() == all()) numbers_ = last.numbers_;
+        last = *this;
     }
 
     [[nodiscard]] const Numbers& all() const { return *numbers_; }
@@ -259,24 +254,21 @@ class StepNumbers {
     }
 
   private:
-    std::shared_ptr<Numbers> numbers_;
+    std::shared_ptr<Numbers> numbers_ = std::make_shared<Numbers>();
 };
 
 struct Totals {
     std::uint64_t count = 0;
     double sum_ms = 0;
-    double top_level_ms = 0;
     double min_ms = std::numeric_limits<double>::infinity();
     double max_ms = 0;
 
-    void add(double duration_ms, bool is_top_level) {
+    void add(double duration_ms) {
         ++count;
         sum_ms += duration_ms;
-        if (is_top_level) top_level_ms += duration_ms;
         min_ms = std::min(min_ms, duration_ms);
         max_ms = std::max(max_ms, duration_ms);
     }
-    void add(const Sample& sample) { add(sample.duration_ms, sample.is_top_level()); }
     void merge(const Totals& other);
 };
 

@@ -218,7 +218,7 @@ inline void SeriesBuilder::add(const Row& row, SampleMeter& meter) {
     const bool is_comm = phase.kind == schema::Kind::comm;
     const CommMessage message = is_comm ? add_comm(row, phase, meter.budget(), sample) : CommMessage();
     if (!meter.choice().keeps_all()) [[unlikely]] {
-        phase.of_all_steps.add(sample);
+        phase.of_all_steps.add(sample.duration_ms);
         if (level_of_step_ < meter.choice().level()) return;
     }
     meter.count(level_of_step_);
