@@ -207,7 +207,7 @@ const tests = {
       for (const [selector, pattern] of [
         ["#breakdown .track rect.part", /: .*(ms|µs).*%/],
         ["#waits circle.bad", /rank 5 .*own work/],
-        ["#bands #band-0 > .column", /^step.*: median .*, 10th to 90th percentile .*, slowest: rank/],
+        ["#bands .column", /^step.*: median .*, 10th to 90th percentile .*, slowest: rank/],
         ["#memory rect.part", /from the median/],
       ]) {
         const mark = page.locator(selector).first();
@@ -290,6 +290,8 @@ const tests = {
         assert.ok(await map.section.locator(".touch").isVisible());
         assert.ok(await map.section.locator(".mouse").isHidden());
         assert.ok(await page.locator("#phases .scroll.more").first().isVisible(), "a wide table says that it scrolls");
+        const styles = await map.picture.evaluate((svg) => [getComputedStyle(svg).touchAction, getComputedStyle(svg).cursor]);
+        assert.deepEqual(styles, ["pan-x pan-y", "crosshair"], "two taps enlarge the picture, not the page");
         await page.touchscreen.tap(...(await map.point(0.3, 0.5)));
         assert.match((await map.read()).text, /rank \d+/);
         for (const track of await page.locator("#breakdown .track").all())

@@ -41,8 +41,8 @@ struct TimelineSpan {
 
 struct TimelineStep {
     std::int64_t step = 0;
-    std::vector<TimelineSpan> spans{};  // rank by rank
-    double length_ms = 0;               // to the last end
+    std::vector<TimelineSpan> spans{};  // rank by rank, without those of whole steps
+    double length_ms = 0;               // to the last end, of these too
 };
 
 struct TimelineRank {
@@ -194,11 +194,10 @@ class TimelineFinder {
     }
 
     void take_rank(std::size_t shown_rank) {
-        const auto all_series = job_.ranks.find(view_.ranks[found_.ranks[shown_rank].rank]);
-        if (all_series == job_.ranks.end()) return;
+        const std::int64_t rank = view_.ranks[found_.ranks[shown_rank].rank];
         for (TimelineStep& step : found_.steps) {
             std::vector<TimelineSpan> spans;
-            for (const tool::RunSeries& series : all_series->second)
+            for (const tool::RunSeries& series : job_.ranks.at(rank))
                 for (const tool::PhaseSeries& phase : series.phases)
                     take_phase(shown_rank, step.step, series, phase, spans);
             keep_longest(spans);
@@ -242,13 +241,17 @@ class TimelineFinder {
             }
         for (const auto& [key, ns] : rank_ns)
             found_.each_from_zero |= ms_between(step_ns[key.first], ns) > 2 * longest_ms;
-        for (std::size_t i = 0; i < found_.steps.size(); ++i)
-            for (TimelineSpan& span : found_.steps[i].spans) {
+        for (std::size_t i = 0; i < found_.steps.size(); ++i) {
+            TimelineStep& step = found_.steps[i];
+            for (TimelineSpan& span : step.spans) {
                 span.start_ms =
                     ms_between(found_.each_from_zero ? rank_ns.at({i, span.rank}) : step_ns[i], span.start_ns);
-                double& length_ms = found_.steps[i].length_ms;
-                length_ms = std::max(length_ms, span.start_ms + span.duration_ms);
+                step.length_ms = std::max(step.length_ms, span.start_ms + span.duration_ms);
             }
+            std::erase_if(step.spans, [this](const TimelineSpan& span) {
+                return view_.phases[span.phase].kind == schema::Kind::step;
+            });
+        }
         return !rank_ns.empty();
     }
 
@@ -270,17 +273,12 @@ std::string name_of_lane(std::size_t lane) {
     return lane == other_clock ? "other clock" : fmt::format("stream {}", lane - first_stream);
 }
 
-bool is_step(const JobView& view, const TimelineSpan& span) {
-    return view.phases[span.phase].kind == schema::Kind::step;
-}
-
 /// Where the rows of a picture are: one for each rank, lane and depth that has spans.
 class SpanRows {
   public:
-    SpanRows(const JobView& view, const TimelineStep& step) {
-        for (const TimelineSpan& span : step.spans)
-            if (!is_step(view, span)) y_.try_emplace({span.rank, span.lane, span.depth}, 0);
-        std::size_t last_rank = view.ranks.size();
+    explicit SpanRows(const TimelineStep& step) {
+        for (const TimelineSpan& span : step.spans) y_.try_emplace({span.rank, span.lane, span.depth}, 0);
+        std::size_t last_rank = most_chosen_ranks;
         double free_from = 0;  // below the two lines that name a rank
         for (auto& [key, y] : y_) {
             if (std::get<0>(key) != last_rank) {
@@ -321,10 +319,10 @@ class SpanRows {
 };
 
 /// A line from the ends of a collective's parts, which end together, rank by rank.
-void draw_joins(Svg& svg, const JobView& view, const TimelineStep& step, const SpanRows& rows, const Axis& x) {
+void draw_joins(Svg& svg, const TimelineStep& step, const SpanRows& rows, const Axis& x) {
     std::map<std::size_t, std::vector<Point>> ends;
     for (const TimelineSpan& span : step.spans)
-        if (span.join > 0 && !is_step(view, span))
+        if (span.join > 0)
             ends[span.join].emplace_back(x(span.start_ms + span.duration_ms), rows.y(span) + lane_height / 2);
     if (ends.size() > 60) return;  // they would hide the spans
     for (auto& [join, points] : ends) {
@@ -336,8 +334,7 @@ void draw_joins(Svg& svg, const JobView& view, const TimelineStep& step, const S
 /// The colours of the phases that the step has, as far as there is room.
 void draw_legend(Svg& svg, const JobView& view, const TimelineStep& step) {
     std::set<std::size_t> phases;
-    for (const TimelineSpan& span : step.spans)
-        if (!is_step(view, span)) phases.insert(span.phase);
+    for (const TimelineSpan& span : step.spans) phases.insert(span.phase);
     double x = names_end;
     for (const std::size_t phase : phases) {
         const std::string name = shorten(view.phases[phase].name, 20);
@@ -358,7 +355,7 @@ std::string by_its_clock(const TimelineSpan& span) {
 
 Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
     const TimelineStep& step = timeline.steps[index];
-    const SpanRows rows(view, step);
+    const SpanRows rows(step);
     const std::string title = fmt::format("Step {}", tool::format_integer(step.step));
     const Plot plot{.left = names_end, .right = picture_width - 16, .top = first_row - 4, .bottom = rows.bottom() + 4};
     Svg svg(
@@ -371,9 +368,7 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
     draw_values_below(svg, plot, x, 7, tick_ms);
     svg.end_group();
     svg.group(fmt::format("spans-{}", index), plot.box(), step.length_ms);
-    svg.rect("under", plot.left, plot.top, plot.width(), plot.bottom - plot.top);
     for (const TimelineSpan& span : step.spans) {
-        if (is_step(view, span)) continue;
         const PhaseView& phase = view.phases[span.phase];
         const double from = x(span.start_ms);
         const double length = x(span.start_ms + span.duration_ms) - from;
@@ -384,7 +379,7 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
             svg.text("on " + phase.color(), {from + 4, rows.y(span) + 11}, Anchor::start,
                      shorten(phase.name, room > phase.name.size() ? room : room - 1));
     }
-    if (!timeline.each_from_zero) draw_joins(svg, view, step, rows, x);
+    if (!timeline.each_from_zero) draw_joins(svg, step, rows, x);
     svg.end_group();
     rows.draw_names(svg, view, timeline);
     return {svg.html()};
