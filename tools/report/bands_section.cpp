@@ -95,9 +95,11 @@ Figure draw(const Page& page) {
         "are marks.");
     for (std::size_t i = 0; i < count; ++i) {
         const Plot plot = stacked_plot(left, i);
+        svg.group(fmt::format("band-{}", i));
         draw_band(svg, plot, heat.bands[i], view.phases[heat.bands[i].phase]);
         draw_values(svg, plot, heat.bands[i], heat.band_steps, view);
         draw_events(svg, plot, heat.band_steps, inputs.job, inputs.verdict);
+        svg.end_group();
     }
     draw_column_numbers(svg, last, heat.band_steps.first);
     draw_axis_name(svg, last, "step");
