@@ -6,37 +6,53 @@
 #include "ledger/step_reading.hpp"
 
 namespace cep::tool {
+namespace {
 
-void WaitsBesideWork::clear() {
-    streams_.clear();
-    late_.clear();
+/// The waiting in collectives one behind the other. Those that are late began when the one before ended, so that the
+/// rank was ready for them before: nobody knows when.
+class Queue {
+  public:
+    void add(std::int64_t waiting_ns, bool is_late) {
+        const std::int64_t more_ns = std::max<std::int64_t>(0, waiting_ns - last_ns_);
+        new_ns_ += more_ns;
+        last_ns_ = waiting_ns;
+        if (is_late) {
+            ++late_;
+            late_ns_ += more_ns;
+        } else if (++timely_ > 1) {
+            timely_ns_ += more_ns;
+        }
+    }
+    /// `ends_phase`: the phase ends with the last of them. Then those that were late waited for as much more as the
+    /// others did, one by one; what does not end with its communication shows by its end how late that was.
+    [[nodiscard]] std::int64_t waiting_ns(bool ends_phase) const {
+        if (!ends_phase || timely_ < 2) return new_ns_;
+        return new_ns_ + std::max<std::int64_t>(0, late_ * timely_ns_ / (timely_ - 1) - late_ns_);
+    }
+
+  private:
+    std::int64_t last_ns_ = 0;
+    std::int64_t new_ns_ = 0;  // of each, what exceeds the one before
+    std::int64_t late_ = 0;
+    std::int64_t late_ns_ = 0;  // of new_ns_
+    std::int64_t timely_ = 0;
+    std::int64_t timely_ns_ = 0;  // of new_ns_, but for the first: that was late before
+};
+
+/// Between two collectives of which one began when the other ended, the phase did as much as behind the last, and
+/// waited for the rest. `host_ns`: between their launches.
+std::int64_t held_up_ns(const CommBesideWork& late, std::int64_t behind_ns, std::int64_t host_ns) {
+    return std::clamp<std::int64_t>(late.interval.length_ns() - std::max(behind_ns, host_ns), 0, late.waiting_ns);
 }
 
-void WaitsBesideWork::add(const CommBesideWork& comm) {
-    const std::size_t index = index_of(comm.stream);
-    Stream& stream = streams_[index];
-    const bool is_late = comm.interval.begin_ns - stream.end_ns <= tolerance_ns;
-    const std::int64_t host_ns = comm.launch_ns ? *comm.launch_ns - stream.launch_ns : 0;
-    stream.end_ns = comm.interval.end_ns;
-    stream.launch_ns = comm.launch_ns.value_or(comm.interval.begin_ns);
-    stream.ends_phase |= comm.is_at_end;
-    stream.all.add(comm.waiting_ns, is_late);
-    if (comm.is_for_late) stream.for_late.add(comm.waiting_ns, is_late);
-    if (is_late) late_.push_back({index, comm.waiting_ns, comm.interval.length_ns(), host_ns, comm.is_for_late});
-}
-
-std::size_t WaitsBesideWork::index_of(std::uint32_t stream) {
-    const auto found =
-        std::find_if(streams_.begin(), streams_.end(), [&](const Stream& one) { return one.number == stream; });
-    if (found != streams_.end()) return static_cast<std::size_t>(found - streams_.begin());
-    streams_.push_back({.number = stream});
-    return streams_.size() - 1;
-}
+}  // namespace
 
 WaitsBesideWork::Sum WaitsBesideWork::until(std::int64_t phase_end_ns) const {
     Sum most;
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-        const Sum sum = on_stream(i, phase_end_ns);
+    for (auto at = all_.begin(); at != all_.end(); ++at) {
+        const auto is_on_its_stream = [at](const CommBesideWork& one) { return one.stream == at->stream; };
+        if (std::any_of(all_.begin(), at, is_on_its_stream)) continue;
+        const Sum sum = on_stream(at->stream, phase_end_ns);
         most.ns = std::max(most.ns, sum.ns);
         most.for_late_ns = std::max(most.for_late_ns, sum.for_late_ns);
         most.hidden_ns = std::max(most.hidden_ns, sum.hidden_ns);
@@ -44,44 +60,32 @@ WaitsBesideWork::Sum WaitsBesideWork::until(std::int64_t phase_end_ns) const {
     return most;
 }
 
-WaitsBesideWork::Sum WaitsBesideWork::on_stream(std::size_t stream, std::int64_t phase_end_ns) const {
-    const Stream& of = streams_[stream];
-    const std::int64_t ns = of.all.waiting_ns(of.ends_phase);
-    const std::int64_t for_late_ns = of.for_late.waiting_ns(of.ends_phase);
-    if (of.ends_phase) return {ns, for_late_ns, ns};
-    const Sum held = held_up(stream, phase_end_ns - of.end_ns);
-    return {ns, std::max(for_late_ns, held.for_late_ns), held.hidden_ns};
-}
-
-// Of the work behind the last of them, the phase did as much between two of which one began when the other ended, and
-// waited for the rest.
-WaitsBesideWork::Sum WaitsBesideWork::held_up(std::size_t stream, std::int64_t behind_ns) const {
-    Sum sum;
-    for (const Late& one : late_) {
-        if (one.stream != stream) continue;
-        const std::int64_t ns =
-            std::clamp<std::int64_t>(one.duration_ns - std::max(behind_ns, one.host_ns), 0, one.waiting_ns);
-        sum.hidden_ns += ns;
-        if (one.is_for_late) sum.for_late_ns += ns;
+WaitsBesideWork::Sum WaitsBesideWork::on_stream(std::uint32_t stream, std::int64_t phase_end_ns) const {
+    const auto is_on = [stream](const CommBesideWork& one) { return one.stream == stream; };
+    const bool ends_phase =
+        std::any_of(all_.begin(), all_.end(), [&](const CommBesideWork& one) { return is_on(one) && one.is_at_end; });
+    const std::int64_t behind_ns = phase_end_ns - std::find_if(all_.rbegin(), all_.rend(), is_on)->interval.end_ns;
+    Queue all;
+    Queue for_late;
+    Sum held;
+    std::int64_t end_ns = 0;  // of the one before
+    std::int64_t launch_ns = 0;
+    for (const CommBesideWork& one : all_) {
+        if (!is_on(one)) continue;
+        const bool is_late = one.interval.begin_ns - end_ns <= tolerance_ns;
+        const std::int64_t host_ns = one.launch_ns ? *one.launch_ns - launch_ns : 0;
+        end_ns = one.interval.end_ns;
+        launch_ns = one.launch_ns.value_or(one.interval.begin_ns);
+        const std::int64_t held_ns = is_late ? held_up_ns(one, behind_ns, host_ns) : 0;
+        all.add(one.waiting_ns, is_late);
+        held.hidden_ns += held_ns;
+        if (!one.is_for_late) continue;
+        for_late.add(one.waiting_ns, is_late);
+        held.for_late_ns += held_ns;
     }
-    return sum;
-}
-
-void WaitsBesideWork::Queue::add(std::int64_t waiting_ns, bool is_late) {
-    const std::int64_t more_ns = std::max<std::int64_t>(0, waiting_ns - last_ns_);
-    new_ns_ += more_ns;
-    last_ns_ = waiting_ns;
-    if (is_late) {
-        ++late_;
-        late_ns_ += more_ns;
-    } else if (++timely_ > 1) {
-        timely_ns_ += more_ns;
-    }
-}
-
-std::int64_t WaitsBesideWork::Queue::waiting_ns(bool ends_phase) const {
-    if (!ends_phase || timely_ < 2) return new_ns_;
-    return new_ns_ + std::max<std::int64_t>(0, late_ * timely_ns_ / (timely_ - 1) - late_ns_);
+    const std::int64_t ns = all.waiting_ns(ends_phase);
+    if (ends_phase) return {ns, for_late.waiting_ns(true), ns};
+    return {ns, std::max(for_late.waiting_ns(false), held.for_late_ns), held.hidden_ns};
 }
 
 }  // namespace cep::tool
