@@ -281,15 +281,23 @@ class CauseFinder {
                        "slow transfers"};
     }
 
+    [[nodiscard]] PhaseSums sum_jitter() const {
+        return steps_.sum_by_phase([this](const StepGraph& graph, std::size_t node) {
+            return std::max(0.0F, graph.own_ms[node] - usual_ms(steps_, slow_ranks_, graph, node));
+        });
+    }
+
     // Work that depends on the data makes forward and backward of a micro-batch longer; jitter does not.
     void add_what_varies() {
         constexpr double least_correlation = 0.5;  // r²
         if (!is_worth(job_.within_saving_ms)) return;
         std::optional<SpecialCause> pauses;
         double correlation = 0;
-        for_all(2, steps_.replayer.threads(), [&](std::size_t i) {
+        PhaseSums jitter_ms;
+        for_all(3, steps_.replayer.threads(), [&](std::size_t i) {
             if (i == 0) pauses = find_pauses(steps_);
-            if (i == 1) correlation = data_correlation(steps_, slow_ranks_.is_slow);
+            if (i == 1) jitter_ms = sum_jitter();
+            if (i == 2) correlation = data_correlation(steps_, slow_ranks_.is_slow);
         });
         const bool are_of_one = pauses && pauses->finding.kind == FindingKind::ranks;
         if (are_of_one && slow_.empty() && add_special(pauses) > 0) return;
@@ -299,10 +307,8 @@ class CauseFinder {
         Finding* const cause =
             add({.kind = is_data ? FindingKind::micro_batches : FindingKind::jitter}, job_.within_saving_ms, share);
         if (cause == nullptr) return;
-        cause->phase = steps_.largest_phase(steps_.sum_by_phase([&](const StepGraph& graph, std::size_t node) {
-            const float own_ms = graph.own_ms[node];
-            return is_data ? own_ms : std::max(0.0F, own_ms - usual_ms(steps_, slow_ranks_, graph, node));
-        }));
+        const auto own_ms = [](const StepGraph& graph, std::size_t node) { return graph.own_ms[node]; };
+        cause->phase = steps_.largest_phase(is_data ? steps_.sum_by_phase(own_ms) : jitter_ms);
         if (is_data)
             cause->text = {"micro-batches are uneven: the same ones are long in forward and backward", "evenly filled",
                            "uneven micro-batches",
