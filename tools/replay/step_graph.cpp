@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 
 #include "stats/robust.hpp"
@@ -490,9 +491,10 @@ StepGraph read_step_ends(StepRows& step, const JobModel& model) {
 }
 
 StepGraph build_step_graph(StepRows& step, const JobModel& model) {
-    // Threads that take memory step by step wait for each other.
-    thread_local StepBuilder builder;
-    return builder.build(step, model);
+    // Threads that take memory step by step wait for each other. It is on the heap, as the compiler would look up again
+    // and again where a thread's own object is.
+    thread_local const auto builder = std::make_unique<StepBuilder>();
+    return builder->build(step, model);
 }
 
 }  // namespace cep::tool
