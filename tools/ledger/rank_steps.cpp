@@ -18,9 +18,8 @@ std::int64_t nanoseconds(double ms) {
 
 }  // namespace
 
-std::optional<std::int64_t> StepAnalyser::Item::launch_ns() const {
-    if (std::isnan(sample->lag_ms)) return std::nullopt;
-    return interval.begin_ns - nanoseconds(sample->lag_ms);
+std::int64_t StepAnalyser::Item::launch_ns() const {
+    return std::isnan(sample->lag_ms) ? SpanSegment::no_launch : interval.begin_ns - nanoseconds(sample->lag_ms);
 }
 
 const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
@@ -410,7 +409,7 @@ void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind pie
     segment.piece = piece;
     segment.is_host_paced = piece == TimeKind::compute && item.sample->is_host_paced();
     const bool is_begin = interval.begin_ns == item.interval.begin_ns;
-    if (is_begin && item.clock == Clock::gpu) segment.launch_ns = item.launch_ns().value_or(SpanSegment::no_launch);
+    if (is_begin && item.clock == Clock::gpu) segment.launch_ns = item.launch_ns();
 }
 
 // Without what blocked_ has of it.

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -81,7 +80,7 @@ class StepAnalyser {
         bool is_evaluation = false;  // of the trainer's thread, with all that is inside
 
         [[nodiscard]] Interval waiting() const { return {interval.begin_ns, waiting_end_ns}; }
-        [[nodiscard]] std::optional<std::int64_t> launch_ns() const;
+        [[nodiscard]] std::int64_t launch_ns() const;  // or SpanSegment::no_launch
     };
 
     /// The rows of a phase in the step, and the first and the last of their numbers.

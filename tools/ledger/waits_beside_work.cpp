@@ -73,9 +73,10 @@ WaitsBesideWork::Sum WaitsBesideWork::on_stream(std::uint32_t stream, std::int64
     for (const CommBesideWork& one : all_) {
         if (!is_on(one)) continue;
         const bool is_late = one.interval.begin_ns - end_ns <= tolerance_ns;
-        const std::int64_t host_ns = one.launch_ns ? *one.launch_ns - launch_ns : 0;
+        const bool has_launch = one.launch_ns != SpanSegment::no_launch;
+        const std::int64_t host_ns = has_launch ? one.launch_ns - launch_ns : 0;
         end_ns = one.interval.end_ns;
-        launch_ns = one.launch_ns.value_or(one.interval.begin_ns);
+        launch_ns = has_launch ? one.launch_ns : one.interval.begin_ns;
         const std::int64_t held_ns = is_late ? held_up_ns(one, behind_ns, host_ns) : 0;
         all.add(one.waiting_ns, is_late);
         held.hidden_ns += held_ns;

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
+#include "ledger/piece_cutter.hpp"
 #include "stats/interval_set.hpp"
 
 namespace cep::tool {
@@ -16,7 +16,7 @@ struct CommBesideWork {
     std::uint32_t stream = 0;
     Interval interval;
     std::int64_t waiting_ns = 0;
-    std::optional<std::int64_t> launch_ns;
+    std::int64_t launch_ns = SpanSegment::no_launch;
     bool is_for_late = false;
     bool is_at_end = false;  // of the phase
 };
