@@ -140,7 +140,7 @@ def train_ddp(setting, folder):
     return summary, same
 
 
-def train_buckets(setting, folder, reductions):
+def train_buckets(setting, folder):
     """Returns of each step whether PyTorch's calls of NCCL are timed, and not its operator."""
     model, by_nccl = ddp(setting), []
     with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument(prof, model, None):
@@ -148,8 +148,10 @@ def train_buckets(setting, folder, reductions):
             setting.synchronize()
             dist.barrier()
             prof.step(step)
-            by_nccl.append(bool(prof._part(reductions)._comms) and not prof._part(reductions)._is_registered)
-            model(torch.ones(64, setting.options.width, device=setting.device)).pow(2).mean().backward()
+            reductions = prof._part(cep.torch._ddp.DDPReductions)
+            by_nccl.append(bool(reductions._nccl.known) and not reductions._is_registered)
+            # Many, so that the device is behind its host, and no span has time of the host in it.
+            model(torch.ones(8192, setting.options.width, device=setting.device)).pow(2).mean().backward()
         setting.synchronize()
     return by_nccl
 
@@ -247,11 +249,11 @@ def run_ddp(setting, folder, report):
 def run_buckets(setting, folder, report):
     if not setting.on_gpu:
         return
-    reductions = cep.torch._ddp.DDPReductions
-    by_nccl = train_buckets(setting, folder / "nccl", reductions)[2::2]
-    reductions.hold_calls = lambda self: False
-    by_nccl += [not one for one in train_buckets(setting, folder / "operator", reductions)]
-    del reductions.hold_calls
+    comms = cep.torch._nccl.NcclComms
+    by_nccl = train_buckets(setting, folder / "nccl")[2::2]
+    hold, comms._hold = comms._hold, lambda self: False
+    by_nccl += [not one for one in train_buckets(setting, folder / "operator")]
+    comms._hold = hold
     dist.barrier()
     if report is not None:
         report.check("buckets: NCCL's calls are timed from the second recorded step on", all(by_nccl))

@@ -7,10 +7,9 @@
 /// What the package gives a BucketTimer, in this order.
 enum {
     region_at,            ///< one of the rows' name
-    groups_at,            ///< a list: the process groups whose calls this is to time, for want of their communicators
-    find_group_at,        ///< the Group of a process group
+    groups_at,            ///< a dictionary: the Groups of process groups that this times, for want of communicators
     find_side_stream_at,  ///< the SideStream of a Group and a device
-    comms_at,             ///< a dictionary: NCCL's communicators, by process group, as they are seen
+    note_comm_at,         ///< takes a process group, and the address of the communicator that NCCL was called with
     is_capturing_at,      ///< whether the current stream is captured into a graph
     unbox_group_at,       ///< Python's object of a group that the dispatcher passes
     unbox_work_at,
@@ -21,7 +20,6 @@ typedef struct {
     PyObject_HEAD PyObject* given[given_count];
     PyObject* operator_;  ///< DDP's own
     int running;          ///< calls
-    bool holds_calls;     ///< of NCCL
 } bucket_timer_object;
 
 /// The function that stands before the operator: calls it, and times it while its BucketTimer lives.
@@ -30,9 +28,6 @@ typedef struct {
     PyObject* operator_;
     PyObject* below_autograd;  ///< the dispatcher skips the keys of this function within it
 } bucket_function_object;
-
-/// A Group's members.
-enum { name_at, size_at, on_device_at, indices_at };
 
 static bool has(PyObject* object, const char* attribute) {
     return truth_of(attribute_of(object, attribute)) > 0;
@@ -59,23 +54,23 @@ static PyObject* find_side_stream(const bucket_timer_object* self, PyObject* gro
 
 static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group, PyObject* tensor, bool is_async) {
     const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
-    PyObject* indices = PyTuple_GetItem(group, indices_at);
+    PyObject* indices = PyTuple_GetItem(group, group_indices_at);
     PyObject* bytes = attribute_of(tensor, "nbytes");
     if (bytes == NULL) return NULL;
-    return Py_BuildValue("(NOOLOO)", bytes, Py_None, PyTuple_GetItem(group, name_at),
+    return Py_BuildValue("(NOOLOO)", bytes, Py_None, PyTuple_GetItem(group, group_name_at),
                          take_index(indices, profiler->step, 1), Py_None, is_async ? Py_True : Py_False);
 }
 
 /// The span of a bucket's reduction; NULL for other calls, or with an exception.
 static PyObject* begin_bucket(bucket_timer_object* self, PyObject* tensor, PyObject* process_group) {
-    if (!has_gradients(tensor) || PySequence_Contains(self->given[groups_at], process_group) != 1) return NULL;
+    PyObject* group = has_gradients(tensor) ? PyDict_GetItemWithError(self->given[groups_at], process_group) : NULL;
+    if (group == NULL) return NULL;
     const bool on_gpu = has(tensor, "is_cuda");
     if (on_gpu && truth_of(PyObject_CallObject(self->given[is_capturing_at], NULL)) > 0) return NULL;
     if (PyErr_Occurred() != NULL) return NULL;
-    PyObject* group = call_with(self->given[find_group_at], process_group);
-    PyObject* side = on_gpu && group != NULL ? find_side_stream(self, group, tensor) : NULL;
-    PyObject* attributes =
-        group != NULL && (side != NULL) == on_gpu ? attributes_of(self, group, tensor, !on_gpu) : NULL;
+    Py_INCREF(group);
+    PyObject* side = on_gpu ? find_side_stream(self, group, tensor) : NULL;
+    PyObject* attributes = (side != NULL) == on_gpu ? attributes_of(self, group, tensor, !on_gpu) : NULL;
     PyObject* span =
         attributes != NULL ? new_async_span((region_object*)self->given[region_at], side, attributes) : NULL;
     DROP(attributes, side, group);
@@ -85,7 +80,7 @@ static PyObject* begin_bucket(bucket_timer_object* self, PyObject* tensor, PyObj
 /// None for calls of Python's functions, whose wrappers time them.
 static PyObject* begin_if_recording(bucket_timer_object* self, PyObject* args) {
     const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
-    if (!is_recording(profiler) || *inside_timed_function()) return NULL;
+    if (!is_recording(profiler) || *place_of_thread() != outside) return NULL;
     PyObject* tensor = PySequence_GetItem(PyTuple_GetItem(args, 0), 0);
     PyObject* group = tensor != NULL ? call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1)) : NULL;
     PyObject* span = group != NULL ? begin_bucket(self, tensor, group) : NULL;
@@ -107,7 +102,8 @@ static bool end_bucket(const bucket_timer_object* self, PyObject* span, PyObject
 static bool note_comm(const bucket_timer_object* self, PyObject* boxed_group, void* comm) {
     PyObject* group = call_with(self->given[unbox_group_at], boxed_group);
     PyObject* number = group != NULL ? PyLong_FromVoidPtr(comm) : NULL;
-    const bool noted = number != NULL && PyDict_SetItem(self->given[comms_at], group, number) == 0;
+    const bool noted =
+        number != NULL && is_done(PyObject_CallFunctionObjArgs(self->given[note_comm_at], group, number, NULL));
     DROP(group, number);
     return noted;
 }
@@ -162,47 +158,10 @@ static int bucket_timer_init(PyObject* object, PyObject* args, PyObject* keyword
     return take_arguments(object, args, types, given_count + 1);
 }
 
-static PyObject* bucket_timer_hold_calls(PyObject* object, PyObject* unused) {
-    bucket_timer_object* self = (bucket_timer_object*)object;
-    if (!self->holds_calls) self->holds_calls = hold_nccl_calls();
-    return PyBool_FromLong(self->holds_calls);
-}
-
-static void release_calls(bucket_timer_object* self) {
-    forget_comms((region_object*)self->given[region_at], NULL);
-    if (self->holds_calls) release_nccl_calls();
-    self->holds_calls = false;
-}
-
-static PyObject* bucket_timer_release_calls(PyObject* object, PyObject* unused) {
-    release_calls((bucket_timer_object*)object);
-    return new_none();
-}
-
-static PyObject* bucket_timer_time_comms(PyObject* object, PyObject* groups) {
-    region_object* region = (region_object*)((bucket_timer_object*)object)->given[region_at];
-    PyObject *comm = NULL, *group = NULL;
-    Py_ssize_t at = 0;
-    forget_comms(region, NULL);
-    while (PyDict_Next(groups, &at, &comm, &group)) {
-        void* address = NULL;
-        if (!address_of(comm, &address)) return NULL;
-        if (!time_comm(region, address, PyTuple_GetItem(group, name_at), PyTuple_GetItem(group, indices_at)))
-            return NULL;
-    }
-    return new_none();
-}
-
 HAS_REFERENCES(bucket_timer, operator_)
-
-static void bucket_timer_free(PyObject* object) {
-    release_calls((bucket_timer_object*)object);
-    bucket_timer_drop(object);
-}
 
 static int bucket_timer_clear(PyObject* object) {
     bucket_timer_object* self = (bucket_timer_object*)object;
-    release_calls(self);
     for (int i = 0; i < given_count; ++i) Py_CLEAR(self->given[i]);
     Py_CLEAR(self->operator_);
     return 0;
@@ -228,21 +187,9 @@ static PyMemberDef bucket_timer_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyMethodDef bucket_timer_methods[] = {
-    {"hold_calls", bucket_timer_hold_calls, METH_NOARGS, "Whether PyTorch's calls of NCCL can be timed, from now on."},
-    {"release_calls", bucket_timer_release_calls, METH_NOARGS, "They are PyTorch's own again."},
-    {"time_comms", bucket_timer_time_comms, METH_O, "Times the all-reduces of these communicators: their Groups."},
-    {NULL, NULL, 0, NULL},
-};
-
 static PyType_Slot bucket_timer_slots[] = {
-    {Py_tp_init, bucket_timer_init},
-    {Py_tp_dealloc, bucket_timer_free},
-    {Py_tp_traverse, bucket_timer_traverse},
-    {Py_tp_clear, bucket_timer_clear},
-    {Py_tp_members, bucket_timer_members},
-    {Py_tp_methods, bucket_timer_methods},
-    {0, NULL},
+    {Py_tp_init, bucket_timer_init},   {Py_tp_dealloc, bucket_timer_drop},    {Py_tp_traverse, bucket_timer_traverse},
+    {Py_tp_clear, bucket_timer_clear}, {Py_tp_members, bucket_timer_members}, {0, NULL},
 };
 
 DEFINE_TYPE(bucket_timer, "BucketTimer", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);

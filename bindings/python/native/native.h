@@ -97,6 +97,9 @@ typedef struct {
 
 enum { small_blocks = 2, with_call_count = 2, side_stream_calls = 9 };
 
+/// A Group's members.
+enum { group_name_at, group_size_at, group_on_device_at, group_indices_at };
+
 /// The attributes of a span, in the order of cep._attributes.Attributes. Not for callers of region(): is_async.
 enum { bytes_at, flops_at, group_at, coll_at, meta_at, attribute_count, is_async_at = attribute_count };
 
@@ -126,7 +129,8 @@ typedef struct region_object {
     DO(timed_function) \
     DO(open_spans)     \
     DO(side_stream)    \
-    DO(async_span) DO(indices) DO(bucket_timer) DO(bucket_function) DO(backward) DO(forward) DO(timed_forward)
+    DO(async_span)     \
+    DO(indices) DO(nccl_calls) DO(bucket_timer) DO(bucket_function) DO(backward) DO(forward) DO(timed_forward)
 #define DECLARE_TYPE(name)            \
     extern PyTypeObject* name##_type; \
     extern PyType_Spec name##_spec;
@@ -257,19 +261,13 @@ bool has_keyed_span(PyObject* open_spans, unsigned long key);
 /// The next index of a group's collectives. Needs no lock.
 long long take_index(PyObject* indices, long long step, long long count);
 
-/// Of this thread: whether it is in a timed function of torch.distributed, whose calls of others get no rows.
-bool* inside_timed_function(void);
-/// Has PyTorch call NCCL through functions of nccl_calls.c; false if it cannot be done. As often, release them again.
-bool hold_nccl_calls(void);
-void release_nccl_calls(void);
-/// The communicator of this thread's last all-reduce of gradients in between, which is not timed; NULL: none was seen.
+/// Where this thread is: in a function of torch.distributed that is timed itself, and whose calls of others get no
+/// rows, or in one whose call of NCCL is timed.
+enum { outside, in_timed, in_passed };
+int* place_of_thread(void);
+/// The communicator of this thread's last call of NCCL in between, which is not timed; NULL: none was seen.
 void watch_nccl_calls(void);
 void* end_watching_nccl_calls(void);
-/// From now on each all-reduce of gradients of a communicator is a span of the region, which forget_comms() is called
-/// for before it is freed.
-bool time_comm(region_object* region, void* comm, PyObject* group, PyObject* indices);
-/// Of a region; or one of any region.
-void forget_comms(const region_object* region, const void* comm);
 
 const profiler_object* profiler_of_backward(PyObject* backward);
 /// Ends a backward whose end was not seen.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DDP's all-reduces, timed where PyTorch calls NCCL: with stand-ins of libtorch_cuda.so and NCCL, on the fake driver."""
+"""Collectives, timed where PyTorch calls NCCL: with stand-ins of libtorch_cuda.so and NCCL, on the fake driver."""
 
 import os
 import subprocess
@@ -18,11 +18,23 @@ int ncclAllReduce(void* s, void* r, unsigned long n, int type, int op, void* com
     fake_cuda_enqueue_work(stream, 1000000);
     return op;
 }
+int ncclAllGather(void* s, void* r, unsigned long n, int type, void* comm, void* stream) {
+    return fake_cuda_enqueue_work(stream, 1000000);
+}
+int ncclReduceScatter(void* s, void* r, unsigned long n, int type, int op, void* comm, void* stream) {
+    return fake_cuda_enqueue_work(stream, 1000000);
+}
 int ncclGroupStart(void) { return 0; }
 int ncclGroupEnd(void) { return 0; }
 """
 PYTORCH = """
 int ncclAllReduce(void*, void*, unsigned long, int, int, void*, void*), ncclGroupStart(void), ncclGroupEnd(void);
+int ncclAllGather(void*, void*, unsigned long, int, void*, void*);
+int ncclReduceScatter(void*, void*, unsigned long, int, int, void*, void*);
+int gather(unsigned long n, int type, int op, void* comm, void* stream) { return ncclAllGather(0, 0, n, type, comm, stream); }
+int scatter(unsigned long n, int type, int op, void* comm, void* stream) {
+    return ncclReduceScatter(0, 0, n, type, op, comm, stream);
+}
 int reduce(unsigned long n, int type, int result, void* comm, void* stream) {
     return ncclAllReduce(0, 0, n, type, result, comm, stream);
 }
@@ -35,7 +47,7 @@ void* called(void) { return (void*)ncclAllReduce; }
 """
 JOB = LOOKS + """
 import ctypes, os, threading, torch, torch.distributed as dist, cep.torch
-from cep.torch import _ddp, _hooks
+from cep.torch import _collectives, _ddp, _hooks, _operations
 driver, pytorch = ctypes.CDLL(sys.argv[2], mode=ctypes.RTLD_GLOBAL), ctypes.CDLL(sys.argv[3])
 context, stream = ctypes.c_void_p(), ctypes.c_void_p()
 assert driver.cuInit(0) == driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
@@ -48,9 +60,18 @@ def reduce_often():
     driver.cuCtxSetCurrent(context)
     [reduce(12) for _ in range(50)]
 
+class OnDevice(torch.Tensor):
+    is_cuda = True
+
+def run(name, count, call):
+    function = next(one for one in _operations.available_functions() if one.operation.function == name)
+    function.original = lambda *given, **named: reduce(count, type=2, call=call)
+    recorder.run(function, (), {function.operation.sized_by: torch.ones(3).as_subclass(OnDevice)})
+
 called = getattr(pytorch, "called", lambda: None)
 own = called()
 _ddp._KEYS["cuda"] = "AutogradCPU"
+dist.is_nccl_available = lambda: True
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
@@ -70,9 +91,10 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     reduce(1)  # PyTorch's barrier
     reduce(9, call=pytorch.reduce_in_group)
     reduce(9, comm=2)
-    _hooks.set_inside(True)
+    _hooks.set_place(_hooks.IN_TIMED)
     reduce(9)
-    _hooks.set_inside(False)
+    _hooks.set_place(_hooks.OUTSIDE)
+    reduce(9, call=pytorch.gather)
     reduce(10, result=1)
     reduce(11, result=7)
     threads = [threading.Thread(target=reduce_often) for _ in range(2)]
@@ -86,6 +108,17 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     reductions.hold(dist.group.WORLD, "cuda")()  # and once more
     assert called() == own
     reduce(9)
+    prof.step(3)
+    recorder = _collectives.recorder_of(prof)
+    with cep.torch.instrument_collectives(prof):
+        prof.step(4)
+        for name, call in (("all_reduce", "reduce"), ("all_reduce", "reduce"), ("all_gather_into_tensor", "gather"),
+                           ("reduce_scatter_tensor", "scatter"), ("broadcast", "reduce")):
+            run(name, 5, getattr(pytorch, call))
+        reduce(9)  # no model's
+        prof.step(5)
+        run("all_reduce", 5, pytorch.reduce)
+    assert called() == own
     driver.fake_cuda_open_gates()
 assert driver.fake_cuda_misuse_count() == 0 and cep.torch.hook_failures() == 0
 """
@@ -101,7 +134,13 @@ def test_buckets_are_rows_on_nccls_stream_once_the_communicator_was_seen(scripts
         subprocess.run([*command, *(libraries or [FAKE_DRIVER]), f"-Wl,-rpath,{tmp_path},-soname,{name}"], check=True)
         libraries.insert(0, tmp_path / name)
     scripts.run(JOB, FAKE_DRIVER, libraries[0], timeout=60)
-    rows = sorted(files.spans("all_reduce"), key=lambda row: row["coll"])
+    rows = sorted(files.spans(), key=lambda row: row["coll"])
+    called = [(row["name"], row["clock"], row["bytes"], row["coll"]) for row in rows if row["step"] == 4]
+    assert called == [
+        ("all_reduce", "host", 12, 4_000_000), ("all_reduce", "gpu", 20, 4_000_001), ("all_gather", "gpu", 20, 4_000_002),
+        ("reduce_scatter", "gpu", 20, 4_000_003), ("broadcast", "host", 12, 4_000_004)
+    ]  # fmt: skip
+    rows = [row for row in rows if row["step"] != 4]
     assert [row["coll"] for row in rows] == [0, *range(2_000_000, 2_000_105)]
     assert [(row["bytes"], row.get("error")) for row in rows[:6]] == [
         (80, None), (32, None), (16, None), (64, None), (40, "DistBackendError"), (44, "Unmeasured")

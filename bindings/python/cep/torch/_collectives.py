@@ -15,7 +15,11 @@ from .._region import Region
 from .._streams import HOST
 from ._comm_span import Description, SideStreams, begin_async
 from ._groups import Group, Groups, resolve_group
-from ._hooks import AsyncSpan, end_done_spans, is_compiling, is_inside, need_hooks, note_failure, set_inside
+from ._hooks import (
+    IN_PASSED, IN_TIMED, OUTSIDE, AsyncSpan, end_done_spans, end_watching_nccl_calls, get_place, is_compiling, need_hooks,
+    note_failure, set_place, watch_nccl_calls,
+)  # fmt: skip
+from ._nccl import NcclComms
 from ._operations import (
     BATCH, COLLECTIVE, MESSAGE, Arguments, Function, Keywords, Operation, ReplacedCode, available_functions,
 )  # fmt: skip
@@ -37,23 +41,46 @@ class CommRecorder:
         self.recording = profiler._recording
         self.groups = Groups()
         self.streams = SideStreams()
+        self.nccl = NcclComms(profiler, self.groups.find)
 
     def run(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
         """Makes a call of a function of torch.distributed on a recorded step, and times it."""
-        set_inside(True)  # PyTorch's functions call each other, and only the outermost call is a row
+        given = function.given(args, kwargs)
+        watches = self.nccl.is_held and function.operation.in_nccl
+        passes = watches and self._is_known_to_nccl(function, given)
+        set_place(IN_PASSED if passes else IN_TIMED)  # PyTorch's functions call each other: only the outermost is a row
         try:
-            end_done_spans(self.profiler)
-            given = function.given(args, kwargs)
-            span = None if _is_coalescing() else self._span_of(function, given)
-            if span is None:
+            if passes:
                 return function.original(*args, **kwargs)
-            if isinstance(span, AsyncSpan):
-                return self._run_async(function, args, kwargs, span)
-            # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
-            with span:
-                return function.original(*args, **kwargs)
+            return self._watch(function, args, kwargs, given) if watches else self._run(function, args, kwargs, given)
         finally:
-            set_inside(False)
+            set_place(OUTSIDE)
+
+    def _is_known_to_nccl(self, function: Function, given: Keywords) -> bool:
+        is_cuda = getattr(given.get(function.operation.sized_by), "is_cuda", False)
+        return bool(is_cuda and resolve_group(given.get("group")) in self.nccl.known)
+
+    def _watch(self, function: Function, args: Arguments, kwargs: Keywords, given: Keywords) -> Any:
+        """Looks which communicator the call uses, too."""
+        watch_nccl_calls()
+        try:
+            return self._run(function, args, kwargs, given)
+        finally:
+            comm = end_watching_nccl_calls()
+            group = resolve_group(given.get("group")) if comm else None
+            if group is not None:
+                self.nccl.note(group, comm)
+
+    def _run(self, function: Function, args: Arguments, kwargs: Keywords, given: Keywords) -> Any:
+        end_done_spans(self.profiler)
+        span = None if _is_coalescing() else self._span_of(function, given)
+        if span is None:
+            return function.original(*args, **kwargs)
+        if isinstance(span, AsyncSpan):
+            return self._run_async(function, args, kwargs, span)
+        # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
+        with span:
+            return function.original(*args, **kwargs)
 
     def _span_of(self, function: Function, given: Keywords) -> Union[None, Region, AsyncSpan]:
         """What times a call: a region around it, or the span of an asynchronous one. None if the call gets no row."""
@@ -176,6 +203,7 @@ class _TimedFunctions:
                     self._forget(before)
                 self._recorder, self._holds = weakref.ref(recorder, self._detach), 0
                 step_listeners(recorder.profiler).add(self._turn)
+                recorder.nccl.keep()
                 recorder.profiler._at_close.append(functools.partial(self._forget, recorder))
             self._holds += 1
             self._turn(bool(recorder.recording))
@@ -193,6 +221,7 @@ class _TimedFunctions:
                 step_listeners(recorder.profiler).remove(self._turn)
                 self._recorder = lambda: None
                 self._detach()
+                recorder.nccl.let_go()
                 waits.sweep()
 
     def _turn(self, on: bool) -> bool:
@@ -217,7 +246,7 @@ class _TimedFunctions:
             if is_compiling():
                 return function.original(*args, **kwargs)
             recorder = self._recorder()
-            if recorder is None or not recorder.recording or is_inside():
+            if recorder is None or not recorder.recording or get_place() != OUTSIDE:
                 return function.original(*args, **kwargs)
             return recorder.run(function, args, kwargs)
 

@@ -5,13 +5,8 @@ DDP's C++ code reduces a bucket with the operator c10d::allreduce_. Two things c
 
 - On recorded steps a function stands before that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs as
   if cep were not there.
-- With NCCL a function stands before ncclAllReduce in the table of imports of libtorch_cuda.so, as long as a model is held. It
-  takes no lock of the interpreter's and costs a few microseconds; on steps that are not recorded, nothing. The events that it
-  records are on NCCL's own stream: the span begins when the bucket and the stream are ready, as with the first.
-
-The second needs a group's communicator. The first tells which it is: what the operator has called NCCL with. So the first times
-a group's buckets on the first recorded step that has some, and the second from then on. The first goes on where no call of NCCL
-was seen: with another backend, or where PyTorch has NCCL in it or calls it by another way.
+- With NCCL its call is timed: see _nccl.py. That needs a group's communicator, which the first tells. So the first times a
+  group's buckets on the first recorded step that has some, and this from then on.
 """
 
 from __future__ import annotations
@@ -27,6 +22,7 @@ from .._handle import Removal
 from .._messages import warn
 from .._profiler import Profiler
 from ._collectives import recorder_of
+from ._groups import Group
 from ._hooks import BucketFunction, BucketTimer, note_failure
 from ._pytorch import ProcessGroup, torch
 from ._steps import turn_with_steps
@@ -65,19 +61,19 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
     def __init__(self, profiler: Profiler) -> None:
         self._profiler, recorder = profiler, recorder_of(profiler)
         self._groups: list[ProcessGroup] = []  # of the models, once for each
-        self._by_operator: list[ProcessGroup] = []  # those whose communicators are not known
-        self._comms: dict[ProcessGroup, int] = {}  # of NCCL, as far as they are known
-        self._find = recorder.groups.find
+        self._by_operator: dict[ProcessGroup, Group] = {}  # those whose communicators are not known
+        self._nccl, self._find = recorder.nccl, recorder.groups.find
+        self._found: dict[ProcessGroup, Group] = {}
         super().__init__(
             profiler.region("all_reduce", kind="comm"),
-            self._by_operator, self._find, recorder.streams.of, self._comms,
+            self._by_operator, recorder.streams.of, self._nccl.note,
             _is_capturing, _unbox_group, _unbox_work, _operator(),
         )  # fmt: skip
         self._keys: set[str] = set()  # of the models' devices
         self._library: Any = torch.library.Library("c10d", "IMPL")
         # It keeps no profiler open.
         self._function = BucketFunction(self, torch._C._AutoDispatchBelowAutograd)
-        self._is_registered = self._holds_calls = False
+        self._is_registered = False
         self._stop: Removal = lambda: None
         self._lock = threading.RLock()
 
@@ -86,7 +82,7 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         with self._lock:
             self._keys.add(_KEYS[device])
             self._check()
-            self._holds_calls = device == "cuda" and self.hold_calls() or self._holds_calls
+            self._nccl.keep(group)
             self._groups.append(group)
             if len(self._groups) == 1:
                 self._stop = turn_with_steps(self._profiler, self._turn)
@@ -99,33 +95,31 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         with self._lock:
             if group in self._groups:
                 self._groups.remove(group)
-                if group not in self._groups:
-                    self._comms.pop(group, None)
+                self._nccl.let_go(group)
+                self._found.pop(group, None)
                 self._turn(bool(self._profiler._recording))
                 if not self._groups:
                     self._keys.clear()
                     self._stop()
-                    self.release_calls()
-                    self._holds_calls = False
 
     def _turn(self, on: bool) -> bool:
+        """Times each group by the one or the other. Returns whether there may be more to do at the next step."""
         try:
             with self._lock:
-                return self._set(on)
+                self._by_operator.clear()
+                for group in self._groups if on else ():
+                    if group not in self._found:
+                        self._found[group] = self._find(group)
+                    if not (self._nccl.is_held and group in self._nccl.known):
+                        self._by_operator[group] = self._found[group]
+                if self._by_operator:
+                    self._register()
+                else:
+                    self._unregister()  # unless another thread is in the function
+                return self._is_registered and (self._nccl.is_held or not self._by_operator)
         except Exception as error:
             note_failure(error)
             return False
-
-    def _set(self, on: bool) -> bool:
-        """Times each group by the one or the other. Returns whether there may be more to do at the next step."""
-        self._by_operator[:] = [group for group in self._groups if group not in self._comms] if on else []
-        if self._holds_calls:
-            self.time_comms({comm: self._find(group) for group, comm in self._comms.items()} if on else {})
-        if self._by_operator:
-            self._register()
-        else:
-            self._unregister()  # unless another thread is in the function
-        return self._is_registered and (self._holds_calls or not self._by_operator)
 
     def _check(self) -> None:
         """Raises if a function in Python of somebody else's is there already, which this one would hide."""
