@@ -14,14 +14,11 @@ FAKE_DRIVER = Path(os.environ.get("TEST_BUILD_DIRECTORY", ".")).resolve() / "tes
 
 NCCL = """
 int fake_cuda_enqueue_work(void*, unsigned long long);
-int ncclAllReduce(void* s, void* r, unsigned long n, int type, int op, void* comm, void* stream) {
-    fake_cuda_enqueue_work(stream, 1000000);
-    return op;
-}
+#define WORK(name, result, ...) int name(void* s, void* r, unsigned long n, int type, __VA_ARGS__, void* comm, void* stream) { \
+    return fake_cuda_enqueue_work(stream, 1000000), result; }
+WORK(ncclAllReduce, op, int op)
+WORK(ncclReduceScatter, 0, int op)
 int ncclAllGather(void* s, void* r, unsigned long n, int type, void* comm, void* stream) {
-    return fake_cuda_enqueue_work(stream, 1000000);
-}
-int ncclReduceScatter(void* s, void* r, unsigned long n, int type, int op, void* comm, void* stream) {
     return fake_cuda_enqueue_work(stream, 1000000);
 }
 int ncclGroupStart(void) { return 0; }
@@ -29,18 +26,12 @@ int ncclGroupEnd(void) { return 0; }
 """
 PYTORCH = """
 int ncclAllReduce(void*, void*, unsigned long, int, int, void*, void*), ncclGroupStart(void), ncclGroupEnd(void);
-int ncclAllGather(void*, void*, unsigned long, int, void*, void*);
-int ncclReduceScatter(void*, void*, unsigned long, int, int, void*, void*);
-int gather(unsigned long n, int type, int op, void* comm, void* stream) { return ncclAllGather(0, 0, n, type, comm, stream); }
-int scatter(unsigned long n, int type, int op, void* comm, void* stream) {
-    return ncclReduceScatter(0, 0, n, type, op, comm, stream);
-}
-int reduce(unsigned long n, int type, int result, void* comm, void* stream) {
-    return ncclAllReduce(0, 0, n, type, result, comm, stream);
-}
-int reduce_in_group(unsigned long n, int type, int result, void* comm, void* stream) {
-    return ncclGroupStart() + reduce(n, type, result, comm, stream) + ncclGroupEnd();
-}
+int ncclAllGather(void*, void*, unsigned long, int, void*, void*), ncclReduceScatter(void*, void*, unsigned long, int, int, void*, void*);
+#define CALLER(name, call) int name(unsigned long n, int type, int op, void* comm, void* stream) { return call; }
+CALLER(gather, ncclAllGather(0, 0, n, type, comm, stream))
+CALLER(scatter, ncclReduceScatter(0, 0, n, type, op, comm, stream))
+CALLER(reduce, ncclAllReduce(0, 0, n, type, op, comm, stream))
+CALLER(reduce_in_group, ncclGroupStart() + reduce(n, type, op, comm, stream) + ncclGroupEnd())
 #ifdef TAKES_ADDRESS
 void* called(void) { return (void*)ncclAllReduce; }
 #endif
@@ -60,8 +51,7 @@ def reduce_often():
     driver.cuCtxSetCurrent(context)
     [reduce(12) for _ in range(50)]
 
-class OnDevice(torch.Tensor):
-    is_cuda = True
+OnDevice = type("OnDevice", (torch.Tensor,), {"is_cuda": True})
 
 def run(name, count, call):
     function = next(one for one in _operations.available_functions() if one.operation.function == name)
@@ -95,8 +85,7 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     reduce(9)
     _hooks.set_place(_hooks.OUTSIDE)
     reduce(9, call=pytorch.gather)
-    reduce(10, result=1)
-    reduce(11, result=7)
+    reduce(10, result=1), reduce(11, result=7)
     threads = [threading.Thread(target=reduce_often) for _ in range(2)]
     [thread.start() for thread in threads], [thread.join() for thread in threads]
     child = os.fork()
@@ -108,7 +97,6 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     reductions.hold(dist.group.WORLD, "cuda")()  # and once more
     assert called() == own
     reduce(9)
-    prof.step(3)
     recorder = _collectives.recorder_of(prof)
     with cep.torch.instrument_collectives(prof):
         prof.step(4)

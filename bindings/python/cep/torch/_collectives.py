@@ -284,9 +284,9 @@ def instrument_collectives(
 
     - NCCL without async_op: on the current stream, from when it reaches the call to when the result is ready.
     - NCCL with async_op: from when the current stream reaches the call and the group's previous asynchronous collective
-      is done, to when the result is ready, no matter when the trainer waits for it. The events are on a stream of the
-      profiler's own, which is not recorded on the tensors: their memory is free when it would be without a profiler.
-      Asynchronous barriers have no rows.
+      is done, to when the result is ready, no matter when the trainer waits for it. The events are on a stream that is not
+      recorded on the tensors, so that their memory is free when it would be without a profiler: on NCCL's own, where
+      PyTorch's call of NCCL is timed, or on one of the profiler's. Asynchronous barriers have no rows.
     - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future; of isend, irecv
       and batches to the trainer's wait.
 
