@@ -94,8 +94,8 @@ class SlowRankPrices {
         const bool sees_all = sees_waiting(1 - mean_ms(1) / all_ms);
         for (std::size_t i = 2; i < steps_ms.size(); ++i) {
             Finding& one = slow_[i - 2];
-            one.is_approximate = !sees_all && is_waited_for(one);
-            if (one.is_approximate) {
+            one.is_approximate = (!sees_all || one.is_up_to_hosts) && is_waited_for(one);
+            if (!sees_all && is_waited_for(one)) {
                 // Lost rows look like less work.
                 if (replay_.has_nearly_all_rows()) one.cost_share = shown_by_waiters(one);
                 continue;

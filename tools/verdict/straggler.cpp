@@ -328,9 +328,12 @@ class Finder {
                     waits_of(one, [&](std::size_t step) { return table_.avoidable_ms.at(rank, step); });
                 !of_rank.empty())
                 most_ms = std::min(most_ms, mean_of(of_rank));
-        judge(one, is_known, longer_waits_ms(one, others_ms, table_.wait_ms), most_ms);
+        const double longer_ms = longer_waits_ms(one, others_ms, table_.wait_ms);
+        judge(one, is_known, longer_ms, most_ms);
         if (!is_known) return;
+        constexpr double much_longer = 1.25;
         one.waited_share = share_of(one, longer_waits_ms(one, avoidable_ms[1], table_.avoidable_ms));
+        one.is_up_to_hosts = share_of(one, longer_ms) > much_longer * one.waited_share;
         one.waiters_median_wait_ms = median_of(waits_ms);
     }
 
