@@ -6,7 +6,7 @@ from rank_files import START_NS, gpu_run_row, line_of, write_lines
 
 LAYOUTS = ("full", "enclosed", "no_coll", "per_operation", "flat", "lean", "half", "sampled", "lost", "clocks")
 FLAT = ("flat", "lean")
-HOST_AHEAD_MS = 1000.0  # no launch is in the way: the programs know nothing of hosts
+HOST_AHEAD_MS = 1e5  # no launch is in the way: the programs know nothing of hosts
 
 
 class Writer:

@@ -94,8 +94,8 @@ class SlowRankPrices {
         const bool sees_all = sees_waiting(1 - mean_ms(1) / all_ms);
         for (std::size_t i = 2; i < steps_ms.size(); ++i) {
             Finding& one = slow_[i - 2];
-            one.is_approximate = (!sees_all || one.is_up_to_hosts) && is_waited_for(one);
-            if (!sees_all && is_waited_for(one)) {
+            one.is_approximate = !sees_all && is_waited_for(one);
+            if (one.is_approximate) {
                 // Lost rows look like less work.
                 if (replay_.has_nearly_all_rows()) one.cost_share = shown_by_waiters(one);
                 continue;
@@ -197,19 +197,17 @@ class SlowRankPrices {
 
     // GPUs at their power limit run faster after they have waited. Their power goes with the square of their clock, or
     // more, so the clock gains at most half of the share of time that they wait. If that explains some of what the slow
-    // ranks exceed their peers by, and other phases most of it, the peers will lose it when they wait no more.
+    // ranks exceed their peers by, the peers will lose it when they wait no more.
     [[nodiscard]] bool may_be_rested(const std::vector<std::uint32_t>& slow, const Scenario& without) const {
         const std::vector<bool> is_slow = steps_.chosen(slow);
         const PhaseSums own_ms = work_of(is_slow, as_it_was);
         const PhaseSums usual_ms = work_of(is_slow, without);
         double rested_ms = 0;
-        double other_ms = 0;
-        for (std::size_t phase = 0; phase < own_ms.size(); ++phase) {
-            const bool is_small = own_ms[phase] <= (1 + replay_.saving / 2) * usual_ms[phase];
-            (is_small ? rested_ms : other_ms) += own_ms[phase] - usual_ms[phase];
-        }
+        for (std::size_t phase = 0; phase < own_ms.size(); ++phase)
+            if (own_ms[phase] <= (1 + replay_.saving / 2) * usual_ms[phase])
+                rested_ms += own_ms[phase] - usual_ms[phase];
         const double all_ms = replay_.observed_ms * static_cast<double>(steps_.graphs.size() * slow.size());
-        return rested_ms > Replay::most_error * all_ms && rested_ms < other_ms;
+        return rested_ms > Replay::most_error * all_ms;
     }
 
     void describe(Finding& cause, const std::vector<std::uint32_t>& ranks) const {

@@ -73,8 +73,7 @@ std::string why_bound(const Verdict& verdict) {
     if (verdict.saving_precision == Precision::at_most && replay.holds())
         return "the saving is a bound: GPUs at their power limit run faster after they have waited, and what the slow "
                "ranks exceed their peers by may partly be that";
-    const auto is_up_to_hosts = [](const Finding& one) { return one.is_up_to_hosts && one.is_costly; };
-    if (replay.holds() && std::any_of(verdict.findings.begin(), verdict.findings.end(), is_up_to_hosts))
+    if (replay.holds() && is_up_to_hosts(verdict))
         return "the saving is approximate: the others wait longer than their hosts are ahead, so that it is up to "
                "these";
     if (replay.holds())

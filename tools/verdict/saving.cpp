@@ -104,7 +104,9 @@ void set_saving(const JudgedJob& judged, Verdict& verdict) {
                                             [](const Finding& one) { return one.is_approximate; });
     if (!is_usable || is_approximate) return set_bound(judged, verdict);
     set_share(judged, verdict.replay.saving, verdict);
-    if (verdict.replay.holds() && verdict.replay.peers_may_be_rested) verdict.saving_precision = Precision::at_most;
+    if (!verdict.replay.holds()) return;
+    if (verdict.replay.peers_may_be_rested) verdict.saving_precision = Precision::at_most;
+    if (is_up_to_hosts(verdict)) verdict.saving_precision = Precision::about;
 }
 
 void settle(const JudgedJob& judged, Verdict& verdict) {
@@ -119,6 +121,11 @@ void settle(const JudgedJob& judged, Verdict& verdict) {
     verdict.reason.clear();
     verdict.to_do.clear();
     std::erase_if(verdict.findings, [](const Finding& one) { return one.kind == FindingKind::late; });
+}
+
+bool is_up_to_hosts(const Verdict& verdict) {
+    return std::any_of(verdict.findings.begin(), verdict.findings.end(),
+                       [](const Finding& one) { return one.is_up_to_hosts && one.is_costly; });
 }
 
 std::vector<double> explained_ms(const JudgedJob& judged, const Verdict& verdict) {

@@ -116,6 +116,9 @@ struct JudgeOptions {
     bool only_ranks = false;  // looks for slow ranks, and for nothing else that makes steps longer
 };
 
+/// Whether the others wait for a slow rank for much longer than their hosts are ahead.
+[[nodiscard]] bool is_up_to_hosts(const Verdict& verdict);
+
 /// "rank 6 stopped recording after step 49".
 [[nodiscard]] std::string describe_early_end(const EarlyEnd& end);
 

@@ -53,10 +53,10 @@ def reduce_often():
 
 OnDevice = type("OnDevice", (torch.Tensor,), {"is_cuda": True})
 
-def run(name, count, call):
+def run(name, count, call, kind=OnDevice):
     function = next(one for one in _operations.available_functions() if one.operation.function == name)
     function.original = lambda *given, **named: reduce(count, type=2, call=call)
-    recorder.run(function, (), {function.operation.sized_by: torch.ones(3).as_subclass(OnDevice)})
+    recorder.run(function, (), {function.operation.sized_by: torch.ones(3).as_subclass(kind)})
 
 called = getattr(pytorch, "called", lambda: None)
 own = called()
@@ -70,7 +70,7 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     release, operator = reductions.hold(dist.group.WORLD, "cuda"), reductions._operator
     assert own is None or called() != own
     reductions._operator = lambda *given: (reduce(20), operator(*given))[1]
-    model(torch.ones(1, 4)).sum().backward()  # in which the operator calls NCCL
+    [model(torch.ones(1, 4)).sum().backward() for _ in range(2)]  # in which the operator calls NCCL
     prof.step(1)
     reduce(9)
     prof.step(2)
@@ -79,8 +79,7 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     for type in (7, 9, 8, 4):
         reduce(8, type)
     reduce(1)  # PyTorch's barrier
-    reduce(9, call=pytorch.reduce_in_group)
-    reduce(9, comm=2)
+    reduce(9, call=pytorch.reduce_in_group), reduce(9, comm=2)
     _hooks.set_place(_hooks.IN_TIMED)
     reduce(9)
     _hooks.set_place(_hooks.OUTSIDE)
@@ -93,16 +92,17 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
         reduce(9)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    release()
-    reductions.hold(dist.group.WORLD, "cuda")()  # and once more
+    release(), reductions.hold(dist.group.WORLD, "cuda")()  # and once more
     assert called() == own
     reduce(9)
     recorder = _collectives.recorder_of(prof)
+    recorder.nccl._find = lambda group: recorder.groups.find(group)._replace(size=3)
     with cep.torch.instrument_collectives(prof):
         prof.step(4)
         for name, call in (("all_reduce", "reduce"), ("all_reduce", "reduce"), ("all_gather_into_tensor", "gather"),
-                           ("reduce_scatter_tensor", "scatter"), ("broadcast", "reduce")):
+                           ("reduce_scatter_tensor", "scatter")):
             run(name, 5, getattr(pytorch, call))
+        run("all_reduce", 5, pytorch.reduce, torch.Tensor)
         reduce(9)  # no model's
         prof.step(5)
         run("all_reduce", 5, pytorch.reduce)
@@ -125,15 +125,15 @@ def test_buckets_are_rows_on_nccls_stream_once_the_communicator_was_seen(scripts
     rows = sorted(files.spans(), key=lambda row: row["coll"])
     called = [(row["name"], row["clock"], row["bytes"], row["coll"]) for row in rows if row["step"] == 4]
     assert called == [
-        ("all_reduce", "host", 12, 4_000_000), ("all_reduce", "gpu", 20, 4_000_001), ("all_gather", "gpu", 20, 4_000_002),
-        ("reduce_scatter", "gpu", 20, 4_000_003), ("broadcast", "host", 12, 4_000_004)
+        ("all_reduce", "host", 12, 4_000_000), ("all_reduce", "gpu", 20, 4_000_001), ("all_gather", "gpu", 60, 4_000_002),
+        ("reduce_scatter", "gpu", 60, 4_000_003), ("all_reduce", "host", 12, 4_000_004)
     ]  # fmt: skip
     rows = [row for row in rows if row["step"] != 4]
-    assert [row["coll"] for row in rows] == [0, *range(2_000_000, 2_000_105)]
-    assert [(row["bytes"], row.get("error")) for row in rows[:6]] == [
+    assert [row["coll"] for row in rows] == [0, 1, *range(2_000_000, 2_000_105)]
+    assert [(row["bytes"], row.get("error")) for row in rows[1:7]] == [
         (80, None), (32, None), (16, None), (64, None), (40, "DistBackendError"), (44, "Unmeasured")
     ]  # fmt: skip
-    assert {row["bytes"] for row in rows[6:]} == {48} and {row["group"] for row in rows} == {"world"}
-    assert rows[0]["clock"] == "host" and {(row["clock"], row["stream"]) for row in rows[1:]} == {("gpu", rows[1]["stream"])}
-    for row, after in zip(rows[1:5], rows[2:6]):
+    assert {row["bytes"] for row in rows[7:]} == {48} and {row["group"] for row in rows} == {"world"}
+    assert rows[0]["clock"] == "host" and {(row["clock"], row["stream"]) for row in rows[2:]} == {("gpu", rows[2]["stream"])}
+    for row, after in zip(rows[2:6], rows[3:7]):
         assert row["duration_ms"] == pytest.approx(1, abs=1e-4) and end_ns(row) <= after["start_ns"] + 1000
