@@ -63,11 +63,12 @@ static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group,
 
 /// The span of a bucket's reduction; NULL for other calls, or with an exception.
 static PyObject* begin_bucket(bucket_timer_object* self, PyObject* tensor, PyObject* process_group) {
-    PyObject* group = has_gradients(tensor) ? PyDict_GetItemWithError(self->given[groups_at], process_group) : NULL;
-    if (group == NULL) return NULL;
+    if (!has_gradients(tensor)) return NULL;
     const bool on_gpu = has(tensor, "is_cuda");
     if (on_gpu && truth_of(PyObject_CallObject(self->given[is_capturing_at], NULL)) > 0) return NULL;
     if (PyErr_Occurred() != NULL) return NULL;
+    PyObject* group = PyDict_GetItemWithError(self->given[groups_at], process_group);
+    if (group == NULL) return NULL;
     Py_INCREF(group);
     PyObject* side = on_gpu ? find_side_stream(self, group, tensor) : NULL;
     PyObject* attributes = (side != NULL) == on_gpu ? attributes_of(self, group, tensor, !on_gpu) : NULL;

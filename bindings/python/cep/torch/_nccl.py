@@ -73,10 +73,13 @@ class NcclComms:
 
     def note(self, group: ProcessGroup, comm: int) -> None:
         """NCCL was called with this communicator: the group's."""
-        with self._lock:
-            if self.is_held and self._profiler._recording:
-                self.known[group] = comm
-                self._time(group, comm)
+        try:
+            with self._lock:
+                if self.is_held and self._profiler._recording:
+                    self._time(group, comm)
+                    self.known[group] = comm
+        except Exception as error:
+            note_failure(error)
 
     def _time(self, group: ProcessGroup, comm: int) -> None:
         if self._calls is not None:
