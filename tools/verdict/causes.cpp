@@ -71,11 +71,13 @@ std::string why_bound(const Verdict& verdict) {
         return fmt::format("the saving is {}, as the steps cannot be replayed: {}",
                            verdict.ledger.is_timed ? "approximate" : "a bound", replay.reason);
     if (verdict.saving_precision == Precision::at_most && replay.holds())
-        return "the saving is a bound: GPUs at their power limit run faster after they have waited, and what the slow "
-               "ranks exceed their peers by may partly be that";
+        return "the saving is a bound: GPUs that wait run faster at their power limit, and part of the difference may "
+               "be "
+               "that";
     if (replay.holds() && is_up_to_hosts(verdict))
-        return "the saving is approximate: the others wait longer than their hosts are ahead, so that it is up to "
-               "these";
+        return "the saving is approximate: the others wait longer than their hosts run ahead, so it depends on how "
+               "fast "
+               "the hosts are";
     if (replay.holds())
         return "the saving is approximate: ranks wait inside of their work, where no row tells waiting from work";
     if (!replay.is_matched())

@@ -237,7 +237,7 @@ def attempt(number):
 def sizes(number):
     with open(f"{folder}/{number}/cuda_event_profiler/cuda_events_rank_0.jsonl") as file:
         rows = [json.loads(line) for line in file]
-    return [row["bytes"] // 4 for row in rows if row.get("kind") == "comm"]
+    return sorted(row["bytes"] // 4 for row in rows if row.get("kind") == "comm")  # a bucket may end behind what came later
 
 first = attempt(3)
 with warnings.catch_warnings(record=True) as told:
