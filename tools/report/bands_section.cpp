@@ -40,9 +40,9 @@ std::vector<Point> points_of(const Plot& plot, const std::vector<double>& values
 }
 
 void draw_events(Svg& svg, const Plot& plot, const Bins& steps, const tool::Job& job, const tool::Verdict& verdict) {
-    for (const tool::ChangeFact& change : verdict.changes)
-        if (const auto x = x_of_step(plot, steps, change.step))
-            svg.line("change", {*x, plot.top}, {*x, plot.bottom}, tool::describe_change(change, verdict.ranks));
+    for (const tool::Finding* const change : verdict.changes())
+        if (const auto x = x_of_step(plot, steps, change->first_step))
+            svg.line("change", {*x, plot.top}, {*x, plot.bottom}, tool::describe_change(*change, verdict.ranks));
     std::size_t drawn = 0;
     for (const auto& [name, mark] : job.marks)
         for (const auto& [first, last] : mark.steps.ranges()) {
@@ -106,7 +106,7 @@ Figure draw(const Page& page) {
     std::string caption;
     if (view.ranks.size() > 1)
         caption = "Line: median rank. Band: 10th to 90th percentile of the ranks. Thin line: the slowest rank.";
-    if (!inputs.verdict.changes.empty()) caption += " Dashed: a lasting change of the job.";
+    if (!inputs.verdict.changes().empty()) caption += " Dashed: a lasting change of the job.";
     if (!inputs.job.marks.empty()) caption += " Ticks at the top: marks, such as checkpoints.";
     if (heat.bands.size() > count)
         caption +=
@@ -116,9 +116,9 @@ Figure draw(const Page& page) {
 
 std::vector<std::string> describe_events(const tool::Job& job, const tool::Verdict& verdict) {
     std::vector<std::string> lines;
-    for (const tool::ChangeFact& change : verdict.changes)
-        lines.push_back("Change: " + tool::describe_change(change, verdict.ranks) +
-                        (change.phase.empty() ? "" : ", most of it in " + change.phase));
+    for (const tool::Finding* const change : verdict.changes())
+        lines.push_back("Change: " + tool::describe_change(*change, verdict.ranks) +
+                        (change->phase.empty() ? "" : ", most of it in " + change->phase));
     for (const auto& [name, mark] : job.marks)
         lines.push_back(fmt::format("Mark {}: {} rows, {}", name, tool::format_count(mark.count),
                                     tool::format_numbers("step", mark.steps.numbers(), 3)));

@@ -9,6 +9,7 @@
 
 #include "base/units.hpp"
 #include "ledger/table_quantiles.hpp"
+#include "stats/change_points.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -28,10 +29,10 @@ double longest_over_ranks(const StepMatrix& ms, std::size_t step) {
     return longest_ms;
 }
 
-/// "110 ms instead of 100 ms (+10.0 %)".
-std::string instead_of(const ChangeFact& change) {
-    return fmt::format("{} instead of {} ({:+.1f} %)", format_duration_ms(change.after_ms),
-                       format_duration_ms(change.before_ms), 100 * change.relative());
+/// "steadily", "in 3 stairs"; "" if it is neither.
+std::string how_gradual(const ChangePoint& change) {
+    if (change.shape == ChangeShape::ramp) return "steadily";
+    return change.shape == ChangeShape::stair ? fmt::format("in {} stairs", change.stairs) : "";
 }
 
 class History {
@@ -42,14 +43,15 @@ class History {
         has_straggler_ = std::any_of(straggler_ms.begin(), straggler_ms.end(), [](double ms) { return ms > 0; });
     }
 
-    JobHistory find() {
+    EventFacts find(std::vector<Finding>& findings) {
         for (std::size_t step = 0; step < step_ms_.size(); ++step)
             if (step_ms_[step] > 0) present_.push_back(step);
         find_events();
         if (const double all_ms = sum_ms(table_.median_step_ms); all_ms > 0)
-            history_.events.unmarked_share = history_.events.unmarked_excess_ms / all_ms;
-        find_changes();
-        return std::move(history_);
+            events_.unmarked_share = events_.unmarked_excess_ms / all_ms;
+        std::vector<Finding> changes = find_changes();
+        std::move(changes.begin(), changes.end(), std::back_inserter(findings));
+        return std::move(events_);
     }
 
   private:
@@ -63,9 +65,8 @@ class History {
             if (ms < much_longer * usual_ms) continue;
             const std::int64_t step = table_.steps[present_[i]];
             const bool marked = marks_.contains(step);
-            EventFacts& events = history_.events;
-            (marked ? events.marked_steps : events.unmarked_steps).push_back(step);
-            (marked ? events.marked_excess_ms : events.unmarked_excess_ms) += ms - usual_ms;
+            (marked ? events_.marked_steps : events_.unmarked_steps).push_back(step);
+            (marked ? events_.marked_excess_ms : events_.unmarked_excess_ms) += ms - usual_ms;
             if (!marked) unmarked_.push_back(present_[i]);
         }
         name_events();
@@ -74,12 +75,12 @@ class History {
     /// Names the phase that has most of what the unmarked steps take longer, if one has.
     void name_events() {
         if (unmarked_.empty()) return;
-        double most_ms = history_.events.unmarked_excess_ms / 2;
+        double most_ms = events_.unmarked_excess_ms / 2;
         for (const LocalPhase& phase : table_.local) {
             const double excess_ms = find_event_excess_ms(phase.own_ms);
             if (excess_ms < most_ms) continue;
             most_ms = excess_ms;
-            history_.events.unmarked_phase = phase.name;
+            events_.unmarked_phase = phase.name;
         }
     }
 
@@ -118,7 +119,8 @@ class History {
                 indices.subspan(after, point.after_last() - after)};
     }
 
-    void find_changes() {
+    [[nodiscard]] std::vector<Finding> find_changes() const {
+        std::vector<Finding> changes;
         std::vector<std::size_t> indices;
         for (const std::size_t step : present_)
             if (!marks_.contains(table_.steps[step])) indices.push_back(step);
@@ -128,9 +130,10 @@ class History {
             // What a straggler costs is an estimate: a step that did not change so as a whole changed by its error.
             if (sides.sign() * sides.difference(table_.median_step_ms) <= 0 || is_of_straggler(sides)) continue;
             all_sides.push_back(sides);
-            history_.changes.push_back(make_fact(point, indices));
+            changes.push_back(change_of(point, indices));
         }
-        if (!all_sides.empty()) find_phases(all_sides);
+        if (!changes.empty()) find_phases(all_sides, changes);
+        return changes;
     }
 
     /// Where some rank is slow, that it grows slower before it is clearly so is no change of the others: they wait.
@@ -141,32 +144,31 @@ class History {
         return sides.sign() * waiting_ms > most * std::abs(sides.difference(table_.median_step_ms));
     }
 
-    [[nodiscard]] ChangeFact make_fact(const ChangePoint& point, std::span<const std::size_t> indices) const {
+    // Of a burst, the last step is its own; of a stair or ramp, the first one after it; else the first one.
+    [[nodiscard]] Finding change_of(const ChangePoint& point, std::span<const std::size_t> indices) const {
         const bool is_burst = point.shape == ChangeShape::burst;
         const std::size_t last = is_burst ? point.last - 1 : std::min(point.last, indices.size() - 1);
-        ChangeFact fact;
-        fact.step = table_.steps[indices[point.first]];
-        fact.last_step = table_.steps[indices[last]];
-        fact.shape = point.shape;
-        fact.stairs = point.stairs;
-        fact.is_typical = point.is_typical;
-        fact.before_ms = point.is_typical ? point.before.typical : point.before.mean;
-        fact.after_ms = point.is_typical ? point.after.typical : point.after.mean;
-        fact.long_share_before = point.before.long_share;
-        fact.long_share_after = point.after.long_share;
-        return fact;
+        Finding change{.kind = FindingKind::change};
+        change.first_step = table_.steps[indices[point.first]];
+        change.last_step = table_.steps[indices[last]];
+        change.usual_ms = point.is_typical ? point.before.typical : point.before.mean;
+        change.slow_ms = point.is_typical ? point.after.typical : point.after.mean;
+        change.slowdown = *change.slow_ms / *change.usual_ms;
+        change.is_costly = change.slowdown > 1;
+        change.change = point;
+        return change;
     }
 
-    void find_phases(const std::vector<Sides>& all_sides) {
+    void find_phases(const std::vector<Sides>& all_sides, std::vector<Finding>& changes) const {
         const auto consider = [&](const std::string& name, const StepMatrix& ms) {
             const std::vector<double> medians = quantiles_over_ranks(ms, 0.5);
             for (std::size_t i = 0; i < all_sides.size(); ++i) {
-                ChangeFact& change = history_.changes[i];
+                Finding& change = changes[i];
                 const double sign = all_sides[i].sign();
                 const double difference = all_sides[i].difference(medians);
-                if (is_missing(difference) || sign * difference <= sign * change.phase_change_ms) continue;
+                if (is_missing(difference) || sign * difference <= sign * change.excess_ms) continue;
                 change.phase = name;
-                change.phase_change_ms = difference;
+                change.excess_ms = difference;
             }
         };
         for (const LocalPhase& phase : table_.local) consider(phase.name, phase.own_ms);
@@ -179,49 +181,47 @@ class History {
     bool has_straggler_ = false;
     std::vector<std::size_t> present_;
     std::vector<std::size_t> unmarked_;  // steps of unmarked events
-    JobHistory history_;
+    EventFacts events_;
 };
 
 }  // namespace
 
-std::string describe_change(const ChangeFact& change, std::uint64_t ranks) {
+std::string describe_change(const Finding& finding, std::uint64_t ranks) {
+    const ChangePoint& change = *finding.change;
     const std::string_view step = ranks == 1 ? "a step" : "everyone's step";
-    const std::string first = format_integer(change.step);
-    const std::string last = format_integer(change.last_step);
-    const std::string from_to = fmt::format("from {} to {} ({:+.1f} %)", format_duration_ms(change.before_ms),
-                                            format_duration_ms(change.after_ms), 100 * change.relative());
-    if (change.shape == ChangeShape::ramp)
-        return fmt::format("from step {} to {} {} {} steadily {}", first, last, step,
-                           change.relative() > 0 ? "grows" : "shrinks", from_to);
-    if (change.shape == ChangeShape::stair)
-        return fmt::format("from step {} to {} {} {} in {} stairs {}", first, last, step,
-                           change.relative() > 0 ? "grows" : "shrinks", change.stairs, from_to);
+    const std::string first = format_integer(finding.first_step);
+    const std::string last = format_integer(finding.last_step);
+    const std::string before = format_duration_ms(*finding.usual_ms);
+    const std::string after = format_duration_ms(*finding.slow_ms);
+    const std::string percent = fmt::format("({:+.1f} %)", 100 * (finding.slowdown - 1));
+    if (const std::string how = how_gradual(change); !how.empty())
+        return fmt::format("from step {} to {} {} {} {} from {} to {} {}", first, last, step,
+                           finding.is_costly ? "grows" : "shrinks", how, before, after, percent);
     const bool is_burst = change.shape == ChangeShape::burst;
     const std::string when = is_burst ? fmt::format("in steps {} to {}", first, last) : "from step " + first + " on";
+    const std::string takes = fmt::format("takes {} instead of {} {}", after, before, percent);
     const std::string then = is_burst ? ", and then about as before" : "";
-    if (change.is_typical) return fmt::format("{} {} takes {}{}", when, step, instead_of(change), then);
-    return fmt::format("{} {} of the steps are long, {} before: a step takes {} on average{}", when,
-                       format_percent(change.long_share_after), format_percent(change.long_share_before),
-                       instead_of(change), then);
+    if (change.is_typical) return fmt::format("{} {} {}{}", when, step, takes, then);
+    return fmt::format("{} {} of the steps are long, {} before: a step {} on average{}", when,
+                       format_percent(change.after.long_share), format_percent(change.before.long_share), takes, then);
 }
 
-std::string headline_of_change(const ChangeFact& change) {
-    const std::string first = format_integer(change.step);
-    const std::string last = format_integer(change.last_step);
-    const std::string longer = fmt::format("{:.0f} % longer", 100 * change.relative());
-    if (change.shape == ChangeShape::ramp)
-        return fmt::format("steps grow steadily from step {} to {}, and are {} then", first, last, longer);
-    if (change.shape == ChangeShape::stair)
-        return fmt::format("steps grow in {} stairs from step {} to {}, and are {} then", change.stairs, first, last,
-                           longer);
+std::string headline_of_change(const Finding& finding) {
+    const ChangePoint& change = *finding.change;
+    const std::string first = format_integer(finding.first_step);
+    const std::string last = format_integer(finding.last_step);
+    const std::string longer = fmt::format("{:.0f} % longer", 100 * (finding.slowdown - 1));
+    if (const std::string how = how_gradual(change); !how.empty())
+        return fmt::format("steps grow {} from step {} to {}, and are {} then", how, first, last, longer);
     const std::string range = change.shape == ChangeShape::burst ? first + " until " + last : first + " on";
     if (change.is_typical) return fmt::format("every step from {} takes {}", range, longer);
     return fmt::format("from step {} {} of the steps are long, and the mean step takes {}", range,
-                       format_percent(change.long_share_after), longer);
+                       format_percent(change.after.long_share), longer);
 }
 
-JobHistory find_history(const JobTable& table, const std::vector<double>& straggler_ms, const NumberRanges& marks) {
-    return History(table, straggler_ms, marks).find();
+EventFacts find_history(const JobTable& table, const std::vector<double>& straggler_ms, const NumberRanges& marks,
+                        std::vector<Finding>& findings) {
+    return History(table, straggler_ms, marks).find(findings);
 }
 
 }  // namespace cep::tool

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string_view>
 
 #include "base/failure.hpp"
@@ -39,9 +38,7 @@ bool is_in(const FailCondition& condition, const Verdict& verdict) {
     if (condition == "straggler") return verdict.names_ranks();
     if (condition == "imbalance") return verdict.first_of(FindingKind::stage) != nullptr;
     if (condition == "abstained") return verdict.abstained;
-    if (condition == "change")
-        return std::any_of(verdict.changes.begin(), verdict.changes.end(),
-                           [](const ChangeFact& change) { return change.after_ms > change.before_ms; });
+    if (condition == "change") return verdict.worst_change() != nullptr;
     return condition == "bound:" + std::string(bound_name(verdict.bound));
 }
 

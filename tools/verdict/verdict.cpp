@@ -151,7 +151,8 @@ class Judge {
         if (all_phases) find_efficiency();
         if (compares && !verdict_.names_ranks()) find_reasons_to_abstain(judged_, verdict_);
         settle(judged_, verdict_);
-        if (all_phases) describe_history();
+        if (all_phases)
+            verdict_.events = find_history(table_, explained_ms(judged_, verdict_), marked_steps(), verdict_.findings);
         if (options_.draws) draw();
         return finish();
     }
@@ -173,7 +174,7 @@ class Judge {
 
     void draw() {
         StepNotes notes{marked_steps(), {}, {}};
-        for (const ChangeFact& change : verdict_.changes) notes.changes.push_back(change.step);
+        for (const Finding* change : verdict_.changes()) notes.changes.push_back(change->first_step);
         for (const Finding& one : verdict_.findings)
             if (is_of_slow_ranks(one) && one.is_costly) notes.phases.push_back(one.phase);
         verdict_.picture = draw_steps(table_, judged_.own_ms, groups_, notes);
@@ -321,12 +322,6 @@ class Judge {
         return steps;
     }
 
-    void describe_history() {
-        JobHistory history = find_history(table_, explained_ms(judged_, verdict_), marked_steps());
-        verdict_.changes = std::move(history.changes);
-        verdict_.events = std::move(history.events);
-    }
-
     JudgedJob judged_;
     const Job& job_ = judged_.job;
     JobTable& table_ = judged_.table;
@@ -343,6 +338,13 @@ const Finding* Verdict::first_of(FindingKind kind) const {
     const auto found =
         std::find_if(findings.begin(), findings.end(), [&](const Finding& one) { return one.kind == kind; });
     return found == findings.end() ? nullptr : &*found;
+}
+
+const Finding* Verdict::worst_change() const {
+    const Findings longer = findings_of(FindingKind::change, true);
+    const auto worst = std::max_element(longer.begin(), longer.end(),
+                                        [](const Finding* a, const Finding* b) { return a->slowdown < b->slowdown; });
+    return worst == longer.end() ? nullptr : *worst;
 }
 
 void Verdict::abstain(std::string why, std::string how_to_answer) {

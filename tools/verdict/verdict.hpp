@@ -57,7 +57,6 @@ struct Verdict {
     std::vector<SlowHost> slow_hosts;
     std::optional<std::size_t> steps_of_hint;  // that are too few for a verdict
     std::optional<Hint> hint;
-    std::vector<ChangeFact> changes;
     EventFacts events;
     std::optional<double> job_slowdown;  // time of the steps / what it would be without what the headline names
     Precision saving_precision = Precision::exact;
@@ -82,6 +81,12 @@ struct Verdict {
     [[nodiscard]] Findings harmless() const { return findings_of(FindingKind::straggler, false); }
     /// Groups that cost something.
     [[nodiscard]] Findings groups() const { return findings_of(FindingKind::group, true); }
+    /// Of everyone's steps, in their order.
+    [[nodiscard]] Findings changes() const {
+        return findings_that([](const Finding& one) { return one.kind == FindingKind::change; });
+    }
+    /// The largest to longer steps; nullptr if there is none.
+    [[nodiscard]] const Finding* worst_change() const;
     /// What else makes steps longer, and all slow ranks together.
     [[nodiscard]] Findings causes() const { return findings_that(is_cause); }
     /// What a mean step saves, by a share of the replayed steps. These may be slower than the others, or have time

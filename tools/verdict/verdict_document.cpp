@@ -118,7 +118,7 @@ class Sentences {
     }
 
     [[nodiscard]] std::string clause_of_history() const {
-        if (const ChangeFact* change = worst_change()) return headline_of_change(*change);
+        if (const Finding* const change = verdict_.worst_change()) return headline_of_change(*change);
         if (imbalance_ != nullptr)
             return fmt::format("pipeline stage {} has {:.2f} times the work of a typical one",
                                imbalance_->stage.value_or(0), imbalance_->slowdown);
@@ -154,7 +154,7 @@ class Sentences {
         if (headline_cause(verdict_) != nullptr) return Tone::bad;
         if (verdict_.names_ranks()) return Tone::bad;
         const bool is_doubtful =
-            verdict_.abstained || worst_change() != nullptr || imbalance_ != nullptr || has_long_steps();
+            verdict_.abstained || verdict_.worst_change() != nullptr || imbalance_ != nullptr || has_long_steps();
         return is_doubtful ? Tone::warning : Tone::neutral;
     }
 
@@ -233,15 +233,6 @@ class Sentences {
                                             1 - 1 / *verdict_.job_slowdown);
     }
 
-    [[nodiscard]] const ChangeFact* worst_change() const {
-        const ChangeFact* worst = nullptr;
-        for (const ChangeFact& change : verdict_.changes) {
-            const double ratio = change.after_ms / change.before_ms;
-            if (ratio > 1 && (worst == nullptr || ratio > worst->after_ms / worst->before_ms)) worst = &change;
-        }
-        return worst;
-    }
-
     [[nodiscard]] bool is_on_slow_host(const Finding& straggler) const {
         return std::any_of(verdict_.slow_hosts.begin(), verdict_.slow_hosts.end(),
                            [&](const SlowHost& host) { return host.host == straggler.typical_host; });
@@ -312,20 +303,20 @@ class Sentences {
     }
 
     void add_history() {
-        const std::size_t shown = std::min(max_shown, verdict_.changes.size());
-        for (std::size_t i = 0; i < shown; ++i) {
-            const ChangeFact& change = verdict_.changes[i];
-            std::string text = describe_change(change, verdict_.ranks);
+        Findings changes = verdict_.changes();
+        changes.resize(std::min(max_shown, changes.size()));
+        for (const Finding* const change : changes) {
+            std::string text = describe_change(*change, verdict_.ranks);
             // What a phase waits for is not its own: some may have none of the change, and one may have more than all.
-            const double share = change.phase_change_ms / (change.after_ms - change.before_ms);
-            if (!change.phase.empty() && share >= most_of_it && share <= 1 / most_of_it)
-                text += fmt::format(", most of it in {} ({})", change.phase, format_change_ms(change.phase_change_ms));
+            const double share = change->excess_ms / (*change->slow_ms - *change->usual_ms);
+            if (!change->phase.empty() && share >= most_of_it && share <= 1 / most_of_it)
+                text += fmt::format(", most of it in {} ({})", change->phase, format_change_ms(change->excess_ms));
             document_.evidence.push_back(text);
         }
-        if (const ChangeFact* change = worst_change(); change != nullptr && stragglers_.empty())
+        if (const Finding* const change = verdict_.worst_change(); change != nullptr && stragglers_.empty())
             document_.next.push_back(
                 fmt::format("ask what changed at step {}: sequence length, data, power cap, other jobs",
-                            format_integer(change->step)));
+                            format_integer(change->first_step)));
         const EventFacts& events = verdict_.events;
         if (!events.marked_steps.empty())
             document_.evidence.push_back(fmt::format(

@@ -48,12 +48,13 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
         json.members("rank", hint.rank, "host", text_or_null(hint.host), "phase", hint.phase, "own_ms", hint.own_ms,
                      "peers_ms", hint.peers_ms);
     });
-    json.objects("changes", verdict.changes, [&](const ChangeFact& change) {
-        json.members("step", change.step, "last_step", change.last_step, "shape",
+    json.objects("changes", verdict.changes(), [&](const Finding* one) {
+        const ChangePoint& change = *one->change;
+        json.members("step", one->first_step, "last_step", one->last_step, "shape",
                      change_shape_names[static_cast<std::size_t>(change.shape)], "stairs", change.stairs, "of",
-                     change.is_typical ? "median" : "mean", "before_ms", change.before_ms, "after_ms", change.after_ms,
-                     "long_share_before", change.long_share_before, "long_share_after", change.long_share_after,
-                     "phase", text_or_null(change.phase), "phase_change_ms", change.phase_change_ms);
+                     change.is_typical ? "median" : "mean", "before_ms", *one->usual_ms, "after_ms", *one->slow_ms,
+                     "long_share_before", change.before.long_share, "long_share_after", change.after.long_share,
+                     "phase", text_or_null(one->phase), "phase_change_ms", one->excess_ms);
     });
     json.object("events", [&] {
         const EventFacts& events = verdict.events;
