@@ -28,12 +28,12 @@ from torch.nn.parallel import DistributedDataParallel
 import cep
 import cep.torch
 from integration_checks import (
-    SLOW_RANK, check_async, check_bucket_times, check_buckets_in_backward, check_collectives, check_memory, check_messages, check_no_loss,
-    check_phases, check_summary, check_traces, check_verdict, rows_of,
+    SLOW_RANK, check_async, check_buckets, check_buckets_in_backward, check_collectives, check_memory, check_messages, check_no_loss,
+    check_phases, check_summary, check_traces, check_verdict, rows_of, spans_of,
 )
 
 SLOW_S = 0.010
-PARTS = ("ddp", "buckets", "fsdp", "async", "messages", "traces")
+PARTS = ("ddp", "buckets", "functions", "fsdp", "async", "messages", "traces")
 
 
 def arguments():
@@ -141,19 +141,44 @@ def train_ddp(setting, folder):
 
 
 def train_buckets(setting, folder):
-    """Returns of each step whether PyTorch's calls of NCCL are timed, and not its operator."""
+    """Returns of each step whether no function stands before DDP's operator."""
     model, by_nccl = ddp(setting), []
     with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument(prof, model, None):
         for step in range(setting.options.steps):
             setting.synchronize()
             dist.barrier()
             prof.step(step)
-            reductions = prof._part(cep.torch._ddp.DDPReductions)
-            by_nccl.append(bool(reductions._nccl.known) and not reductions._is_registered)
+            by_nccl.append(not prof._part(cep.torch._ddp.DDPReductions)._is_registered)
             # Many, so that the device is behind its host, and no span has time of the host in it.
             model(torch.ones(8192, setting.options.width, device=setting.device)).pow(2).mean().backward()
         setting.synchronize()
     return by_nccl
+
+
+def call_functions(setting, folder):
+    """Each function of torch.distributed that moves tensors, and messages. Returns the names of the rows that it should have."""
+    ranks, peer = setting.ranks, setting.rank ^ 1
+    one, many = torch.ones(ranks << 10, device=setting.device), torch.ones(ranks << 10, device=setting.device)
+    parts = lambda: list(torch.ones(ranks, 1 << 10, device=setting.device))
+    first = setting.rank == 0
+    calls = {
+        "broadcast": lambda: dist.broadcast(one, 0),
+        "reduce": lambda: dist.reduce(one, 0),
+        "all_gather": lambda: dist.all_gather(parts(), one[:1024]),
+        "reduce_scatter": lambda: dist.reduce_scatter(one[:1024], parts()),
+        "all_to_all": lambda: (dist.all_to_all_single(many, one), dist.all_to_all(parts(), parts())),
+        "gather": lambda: dist.gather(one[:1024], parts() if first else None, dst=0),
+        "scatter": lambda: dist.scatter(one[:1024], parts() if first else None, src=0),
+        "barrier": lambda: (dist.barrier(), dist.barrier(async_op=True).wait()),
+        "send" if setting.rank % 2 else "recv": lambda: (dist.send if setting.rank % 2 else dist.recv)(one, peer),
+    }
+    with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_collectives(prof):
+        for step in range(4):
+            prof.step(step)
+            for call in calls.values() if ranks % 2 == 0 else list(calls.values())[:-1]:
+                call()
+        setting.synchronize()
+    return list(calls)
 
 
 def train_fsdp(setting, folder):
@@ -249,16 +274,26 @@ def run_ddp(setting, folder, report):
 def run_buckets(setting, folder, report):
     if not setting.on_gpu:
         return
-    comms = cep.torch._nccl.NcclComms
-    by_nccl = train_buckets(setting, folder / "nccl")[2::2]
-    hold, comms._hold = comms._hold, lambda self: False
-    by_nccl += [not one for one in train_buckets(setting, folder / "operator")]
-    comms._hold = hold
+    by_nccl = train_buckets(setting, folder)
     dist.barrier()
     if report is not None:
-        report.check("buckets: NCCL's calls are timed from the second recorded step on", all(by_nccl))
-        rows = [rows_of(folder / name, 0) for name in ("operator", "nccl")]
-        check_bucket_times(report, *rows, range(4, setting.options.steps, 2))
+        report.check("buckets: NCCL's calls alone are timed from the second recorded step on", all(by_nccl[2::2]))
+        check_buckets(report, rows_of(folder, 0), range(4, setting.options.steps, 2))
+
+
+def run_functions(setting, folder, report):
+    if not setting.on_gpu:
+        return
+    names = call_functions(setting, folder)
+    dist.barrier()
+    if report is not None:
+        rows = spans_of(rows_of(folder, 0))
+        for name in names:
+            found = [row for row in rows if row["name"] == name]
+            right = bool(found) and all(row["clock"] == "gpu" and "error" not in row for row in found)
+            report.check(f"functions: {name} is timed on the device in each recorded step",
+                         right and {row["step"] for row in found} == {0, 2}, f"{len(found)} rows")
+        report.check("functions: no hook has failed", cep.torch.hook_failures() == 0)
 
 
 def run_fsdp(setting, folder, report):
@@ -302,8 +337,8 @@ def run_traces(setting, folder, report):
 def run(setting, folder):
     """Returns how many checks failed. Rank 0 has the report."""
     report = Report() if setting.rank == 0 else None
-    parts = {"ddp": run_ddp, "buckets": run_buckets, "fsdp": run_fsdp, "async": run_async, "messages": run_messages,
-             "traces": run_traces}
+    parts = {"ddp": run_ddp, "buckets": run_buckets, "functions": run_functions, "fsdp": run_fsdp,
+             "async": run_async, "messages": run_messages, "traces": run_traces}
     for name, part in parts.items():
         if name not in setting.options.parts.split(","):
             continue

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { group_max_bytes = 63 };
-
 static bool plain_integer(PyObject* given, int64_t* out) {
     if (given == Py_None) return true;
     if (!PyLong_CheckExact(given)) return false;

@@ -6,12 +6,10 @@
 
 /// What the package gives a BucketTimer, in this order.
 enum {
-    region_at,            ///< one of the rows' name
-    groups_at,            ///< a dictionary: the Groups of process groups that this times, for want of communicators
-    find_side_stream_at,  ///< the SideStream of a Group and a device
-    note_comm_at,         ///< takes a process group, and the address of the communicator that NCCL was called with
-    is_capturing_at,      ///< whether the current stream is captured into a graph
-    unbox_group_at,       ///< Python's object of a group that the dispatcher passes
+    region_at,       ///< one of the rows' name
+    groups_at,       ///< a dictionary: the Groups of process groups that this times, for want of communicators
+    note_comm_at,    ///< takes a process group, and the address of the communicator that NCCL was called with
+    unbox_group_at,  ///< Python's object of a group that the dispatcher passes
     unbox_work_at,
     given_count
 };
@@ -29,10 +27,6 @@ typedef struct {
     PyObject* below_autograd;  ///< the dispatcher skips the keys of this function within it
 } bucket_function_object;
 
-static bool has(PyObject* object, const char* attribute) {
-    return truth_of(attribute_of(object, attribute)) > 0;
-}
-
 static bool says(PyObject* object, const char* method) {
     return truth_of(PyObject_CallMethod(object, method, NULL)) > 0;
 }
@@ -40,16 +34,6 @@ static bool says(PyObject* object, const char* method) {
 /// Not DDP's own of the parameters that it has not used.
 static bool has_gradients(PyObject* tensor) {
     return says(tensor, "is_floating_point") || (PyErr_Occurred() == NULL && says(tensor, "is_complex"));
-}
-
-/// The SideStream of a group on a tensor's device: a new reference.
-static PyObject* find_side_stream(const bucket_timer_object* self, PyObject* group, PyObject* tensor) {
-    PyObject* device = attribute_of(tensor, "device");
-    PyObject* index = attribute_of(device, "index");
-    PyObject* side =
-        index != NULL ? PyObject_CallFunctionObjArgs(self->given[find_side_stream_at], group, index, NULL) : NULL;
-    DROP(index, device);
-    return side;
 }
 
 static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group, PyObject* tensor, bool is_async) {
@@ -61,42 +45,30 @@ static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group,
                          take_index(indices, profiler->step, 1), Py_None, is_async ? Py_True : Py_False);
 }
 
-/// The span of a bucket's reduction; NULL for other calls, or with an exception.
-static PyObject* begin_bucket(bucket_timer_object* self, PyObject* tensor, PyObject* process_group) {
+/// What times a bucket's reduction: an AsyncSpan; with NCCL None, and its call is announced. NULL for other calls, or
+/// with an exception.
+static PyObject* begin_bucket(const bucket_timer_object* self, PyObject* tensor, PyObject* process_group) {
     if (!has_gradients(tensor)) return NULL;
-    const bool on_gpu = has(tensor, "is_cuda");
-    if (on_gpu && truth_of(PyObject_CallObject(self->given[is_capturing_at], NULL)) > 0) return NULL;
-    if (PyErr_Occurred() != NULL) return NULL;
     PyObject* group = PyDict_GetItemWithError(self->given[groups_at], process_group);
     if (group == NULL) return NULL;
     Py_INCREF(group);
-    PyObject* side = on_gpu ? find_side_stream(self, group, tensor) : NULL;
-    PyObject* attributes = (side != NULL) == on_gpu ? attributes_of(self, group, tensor, !on_gpu) : NULL;
-    PyObject* span =
-        attributes != NULL ? new_async_span((region_object*)self->given[region_at], side, attributes) : NULL;
-    DROP(attributes, side, group);
-    return span;
+    const bool on_device = PyTuple_GetItem(group, group_on_device_at) == Py_True;
+    PyObject *attributes = attributes_of(self, group, tensor, !on_device), *begun = NULL;
+    if (attributes != NULL && on_device) begun = none_if(announce_call(self->given[region_at], attributes));
+    if (attributes != NULL && !on_device) begun = new_async_span((region_object*)self->given[region_at], attributes);
+    DROP(attributes, group);
+    return begun;
 }
 
 /// None for calls of Python's functions, whose wrappers time them.
-static PyObject* begin_if_recording(bucket_timer_object* self, PyObject* args) {
+static PyObject* begin_if_recording(const bucket_timer_object* self, PyObject* args) {
     const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
-    if (!is_recording(profiler) || *place_of_thread() != outside) return NULL;
+    if (!is_recording(profiler) || *inside_of_thread()) return NULL;
     PyObject* tensor = PySequence_GetItem(PyTuple_GetItem(args, 0), 0);
     PyObject* group = tensor != NULL ? call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1)) : NULL;
-    PyObject* span = group != NULL ? begin_bucket(self, tensor, group) : NULL;
+    PyObject* begun = group != NULL ? begin_bucket(self, tensor, group) : NULL;
     DROP(tensor, group);
-    return span;
-}
-
-/// DDP keeps its buckets until it has waited.
-static bool end_bucket(const bucket_timer_object* self, PyObject* span, PyObject* result) {
-    PyObject* boxed = PySequence_GetItem(result, 1);
-    PyObject* work = call_with(self->given[unbox_work_at], boxed);
-    PyObject* works = work != NULL ? PyTuple_Pack(1, work) : NULL;
-    const bool ended = works != NULL && end_with_works(span, works, NULL);
-    DROP(boxed, work, works);
-    return ended;
+    return begun;
 }
 
 /// The operator has called NCCL with this communicator of its group.
@@ -107,6 +79,22 @@ static bool note_comm(const bucket_timer_object* self, PyObject* boxed_group, vo
         number != NULL && is_done(PyObject_CallFunctionObjArgs(self->given[note_comm_at], group, number, NULL));
     DROP(group, number);
     return noted;
+}
+
+static bool end_async_bucket(const bucket_timer_object* self, PyObject* span, PyObject* result, PyObject* error) {
+    if (result == NULL) return fail_async_span(span, error);
+    PyObject* boxed = PySequence_GetItem(result, 1);
+    PyObject* work = call_with(self->given[unbox_work_at], boxed);
+    const bool ended = work != NULL && end_with_work(span, work);
+    DROP(boxed, work);
+    return ended;
+}
+
+static bool end_bucket(const bucket_timer_object* self, PyObject* begun, PyObject* args, PyObject* result,
+                       PyObject* error) {
+    if (begun != Py_None) return end_async_bucket(self, begun, result, error);
+    void* comm = withdraw_call();
+    return comm == NULL || note_comm(self, PyTuple_GetItem(args, 1), comm);
 }
 
 static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operator_, PyObject* args,
@@ -123,16 +111,13 @@ static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operato
 }
 
 static PyObject* time_call(bucket_timer_object* self, PyObject* below_autograd, PyObject* args, PyObject* keywords) {
-    PyObject* span = begin_if_recording(self, args);
-    if (span == NULL && !note_failure()) return NULL;
-    if (span != NULL) watch_nccl_calls();
+    PyObject* begun = begin_if_recording(self, args);
+    if (begun == NULL && !note_failure()) return NULL;
     PyObject* result = call_below_autograd(below_autograd, self->operator_, args, keywords);
-    if (span == NULL) return result;
-    void* comm = end_watching_nccl_calls();
+    if (begun == NULL) return result;
     taken_error error = take();
-    bool ended = result != NULL ? end_bucket(self, span, result) : fail_async_span(span, error.type);
-    if (ended && comm != NULL) ended = note_comm(self, PyTuple_GetItem(args, 1), comm);
-    Py_DECREF(span);
+    const bool ended = end_bucket(self, begun, args, result, error.type);
+    Py_DECREF(begun);
     return after_hook(ended, result, error);
 }
 

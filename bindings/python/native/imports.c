@@ -116,7 +116,7 @@ static void* function_of(const library_imports* library, void* handle, const imp
 static bool find_functions(const library_imports* found, void* handle) {
     for (size_t i = 0; i < found->count; ++i) {
         import* each = &found->imports[i];
-        if (each->slot_count == 0) return false;
+        if (each->slot_count == 0) continue;
         if (each->function == NULL) each->function = function_of(found, handle, each);
         if (each->function == NULL) return false;
     }

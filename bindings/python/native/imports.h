@@ -25,8 +25,8 @@ typedef struct {
     bool was_replaced;
 } library_imports;
 
-/// Finds the slots and functions of all imports in a loaded library. False if one is missing: also where the format of
-/// the machine's libraries is not known.
+/// Finds the slots and functions of those imports that a loaded library has. False where it is not loaded, or the
+/// format of the machine's libraries is not known.
 bool find_imports(const char* library, library_imports* found);
 /// Has the library call the replacements. False if a page cannot be written.
 bool replace_imports(library_imports* library);

@@ -38,22 +38,23 @@ static PyObject* end_done(PyObject* module, PyObject* profiler) {
     return none_if(end_done_spans(profiler));
 }
 
-static PyObject* get_place(PyObject* module, PyObject* unused) {
-    return PyLong_FromLong(*place_of_thread());
+static PyObject* is_inside(PyObject* module, PyObject* unused) {
+    return PyBool_FromLong(*inside_of_thread());
 }
 
-static PyObject* set_place(PyObject* module, PyObject* place) {
-    *place_of_thread() = (int)PyLong_AsLong(place);
-    return PyErr_Occurred() == NULL ? new_none() : NULL;
-}
-
-static PyObject* watch(PyObject* module, PyObject* unused) {
-    watch_nccl_calls();
+static PyObject* set_inside(PyObject* module, PyObject* inside) {
+    *inside_of_thread() = inside == Py_True;
     return new_none();
 }
 
-static PyObject* end_watching(PyObject* module, PyObject* unused) {
-    return PyLong_FromVoidPtr(end_watching_nccl_calls());
+static PyObject* announce(PyObject* module, PyObject* args) {
+    PyObject *like = NULL, *attributes = NULL;
+    if (!PyArg_ParseTuple(args, "O!O!", region_type, &like, &PyTuple_Type, &attributes)) return NULL;
+    return none_if(announce_call(like, attributes));
+}
+
+static PyObject* withdraw(PyObject* module, PyObject* unused) {
+    return PyLong_FromVoidPtr(withdraw_call());
 }
 
 static PyMethodDef functions[] = {
@@ -63,13 +64,14 @@ static PyMethodDef functions[] = {
      "Ends the spans of asynchronous collectives on the host whose work has ended. Cheap if there are none."},
     {"expected_callbacks", expected_callbacks, METH_NOARGS,
      "Whether there have been spans that a future ends, and how many are not freed."},
-    {"get_place", get_place, METH_NOARGS,
-     "Where this thread is: one of cep.torch._hooks' OUTSIDE, IN_TIMED and IN_PASSED."},
-    {"set_place", set_place, METH_O, "Says so."},
-    {"watch_nccl_calls", watch, METH_NOARGS,
-     "Begins to note the communicator of this thread's calls of NCCL, and times none."},
-    {"end_watching_nccl_calls", end_watching, METH_NOARGS,
-     "Ends that. Returns the last one's address; 0: there was none."},
+    {"is_inside", is_inside, METH_NOARGS,
+     "Whether this thread is in a function of torch.distributed that is timed: those that it calls get no rows."},
+    {"set_inside", set_inside, METH_O, "Says so."},
+    {"announce_call", announce, METH_VARARGS,
+     "Has this thread's next call of NCCL timed, with a region like that one and attributes; in a group until its "
+     "end."},
+    {"withdraw_call", withdraw, METH_NOARGS,
+     "Ends that. Returns the address of the call's communicator; 0: there was none."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -4,8 +4,8 @@
 // CPython 3.9 and later. Where this module is missing, cep/_ctypes_calls.py makes the calls of a step loop, and there
 // are no hooks.
 //
-// Each file uses those before it: streams, attributes, region, side_stream, async_span, profiler, timed_function,
-// open_spans, indices, imports, nccl_calls, bucket_timer, backward, forward, module.
+// Each file uses those before it: streams, attributes, region, async_span, profiler, timed_function, open_spans,
+// indices, imports, nccl_calls, bucket_timer, backward, forward, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
@@ -52,7 +52,6 @@ typedef struct {
     PyObject* note_failure;  ///< counts an exception in a hook
     PyObject* not_finished;  ///< exceptions' types: cep.torch._hooks.NotFinished
     PyObject* unmeasured;    ///< cep.torch._waits.Unmeasured
-    PyObject* keep_tensors;  ///< keeps the tensors of a Work while a stream waits for it
     PyObject* tensor;        ///< torch.Tensor
     PyObject* tensors_in;    ///< lists the tensors of a model's output
 } torch_objects;
@@ -95,7 +94,7 @@ typedef struct {
     void* stream;
 } block;
 
-enum { small_blocks = 2, with_call_count = 2, side_stream_calls = 9 };
+enum { small_blocks = 2, with_call_count = 2, group_max_bytes = 63 };
 
 /// A Group's members.
 enum { group_name_at, group_size_at, group_on_device_at, group_indices_at };
@@ -128,7 +127,6 @@ typedef struct region_object {
     DO(region)         \
     DO(timed_function) \
     DO(open_spans)     \
-    DO(side_stream)    \
     DO(async_span)     \
     DO(indices) DO(nccl_calls) DO(bucket_timer) DO(bucket_function) DO(backward) DO(forward) DO(timed_forward)
 #define DECLARE_TYPE(name)            \
@@ -232,20 +230,11 @@ bool push_block(region_object* region, block entered);
 /// Takes the innermost block of a key; false if it has none.
 bool pop_block(region_object* region, unsigned long key, block* left);
 
-/// Waits on a SideStream for the work of the current stream. Returns that stream, as wait_on_side_stream() takes it (a
-/// new reference), and the SideStream's address.
-PyObject* enter_side_stream(PyObject* side, void** address);
-/// Has the SideStream alone wait for works. `error` is the type of the exception of a wait, or NULL.
-bool wait_on_side_stream(PyObject* side, PyObject* works, PyObject* current, PyObject** error);
-/// Whether the collectives of its group run on the device; and whether to wait for a Work blocks the thread.
-bool is_on_device(PyObject* side);
-bool waits_on_host(PyObject* side);
-
-/// A span of a collective that begins now, with attributes as region() takes them, and `is_async` on the host clock.
-/// `like` is a region of its name. `side` NULL: on the host clock.
-PyObject* new_async_span(region_object* like, PyObject* side, PyObject* attributes);
-/// Ends it when all works are done; keeps the tensors, if any, for the trainer's wait.
-bool end_with_works(PyObject* async_span, PyObject* works, PyObject* tensors);
+/// A span on the host clock of a collective that begins now, with attributes as region() takes them. `like` is a region
+/// of its name.
+PyObject* new_async_span(region_object* like, PyObject* attributes);
+/// Ends it when the work is done.
+bool end_with_work(PyObject* async_span, PyObject* work);
 /// Ends it now, because the call raised an exception of that type.
 bool fail_async_span(PyObject* async_span, PyObject* error);
 /// Ends the spans on the host of a profiler whose work has ended. Cheap if there are none.
@@ -261,13 +250,12 @@ bool has_keyed_span(PyObject* open_spans, unsigned long key);
 /// The next index of a group's collectives. Needs no lock.
 long long take_index(PyObject* indices, long long step, long long count);
 
-/// Where this thread is: in a function of torch.distributed that is timed itself, and whose calls of others get no
-/// rows, or in one whose call of NCCL is timed.
-enum { outside, in_timed, in_passed };
-int* place_of_thread(void);
-/// The communicator of this thread's last call of NCCL in between, which is not timed; NULL: none was seen.
-void watch_nccl_calls(void);
-void* end_watching_nccl_calls(void);
+/// Whether this thread is in a function of torch.distributed that is timed: calls of others within it get no rows.
+bool* inside_of_thread(void);
+/// Has this thread's next call of NCCL timed, or what is called in its group. `like` is a region of the name.
+bool announce_call(PyObject* like, PyObject* attributes);
+/// Ends that. The communicator of the call; NULL: there was none.
+void* withdraw_call(void);
 
 const profiler_object* profiler_of_backward(PyObject* backward);
 /// Ends a backward whose end was not seen.

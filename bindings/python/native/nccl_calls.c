@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NcclCalls: times collectives where PyTorch calls NCCL: see cep/torch/_nccl.py.
+// NcclCalls: times collectives and messages where PyTorch calls NCCL: see cep/torch/_nccl.py.
 //
 // What stands before NCCL's functions runs on any thread, without the interpreter's lock, and calls nothing of
 // Python's. It holds the mutex for as long as it takes to copy what it needs, and never within a call of NCCL's or of
@@ -12,164 +12,205 @@
 #include "native.h"
 
 /// Of NCCL, whose header is not needed to build this.
-enum { nccl_success = 0, nccl_in_progress = 7, nccl_float16 = 6, nccl_float32 = 7, nccl_group_max_bytes = 63 };
-typedef int (*reduce_function)(const void*, void*, size_t, int, int, void*, void*);
-typedef int (*gather_function)(const void*, void*, size_t, int, void*, void*);
-typedef int (*group_function)(void);
+enum { nccl_success = 0, nccl_in_progress = 7, nccl_float16 = 6 };
 
 /// By NCCL's datatype; those before nccl_float16 are integers.
 static const unsigned char bytes_of_type[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
-enum { all_reduce_at, all_gather_at, reduce_scatter_at, operation_count };
-
-/// The regions of one profiler.
 typedef struct {
-    PyObject_HEAD PyObject* regions[operation_count];
-    bool holds;  ///< what stands before NCCL's functions
+    PyObject_HEAD PyObject* region;  ///< of the buckets of one profiler's models
+    bool holds;                      ///< what stands before NCCL's functions
+    bool is_on;                      ///< a recorded step is under way
 } nccl_calls_object;
 
-/// A communicator whose collectives are timed now.
+/// The communicator of a model, whose all-reduces no function of torch.distributed calls.
 typedef struct {
     void* comm;
     nccl_calls_object* owner;
+    PyObject* region;  ///< with the group as its attribute
     PyObject* indices;
-    int size;          ///< ranks
-    bool is_of_model;  ///< has its all-reduces of gradients timed that no function of torch.distributed calls
-    char group[nccl_group_max_bytes + 1];
-} timed_comm;
+    bool was_used;
+} model_comm;
 
-static timed_comm* comms;
+static model_comm* comms;
 static Py_ssize_t comm_count, comm_capacity;
+static int owners_on;
+static bool saw_unknown_comm;  ///< with what may be a bucket
 static pthread_mutex_t comms_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+typedef struct {
+    cep_region* region;  ///< NULL: the call is not timed
+    cep_span span;
+    void* stream;
+} timed_call;
 
 /// Of this thread.
 static __thread struct {
-    int group_depth;  ///< within ncclGroupStart(): NCCL only notes the call
-    int place;        ///< outside, in_timed or in_passed
-    bool watches;
-    void* seen;
+    int group_depth;      ///< within ncclGroupStart(): NCCL only notes the call
+    bool is_inside;       ///< a function of torch.distributed
+    PyObject* announced;  ///< the region of the next call of NCCL
+    void* comm;           ///< that call's
+    timed_call grouped;   ///< it, if it ends with its group
 } here;
 
-int* place_of_thread(void) {
-    return &here.place;
-}
-
-void watch_nccl_calls(void) {
-    here.watches = true;
-    here.seen = NULL;
-}
-
-void* end_watching_nccl_calls(void) {
-    here.watches = false;
-    return here.seen;
+bool* inside_of_thread(void) {
+    return &here.is_inside;
 }
 
 // ---- In the place of NCCL's functions ------------------------------------------------------------------------------
 
-static int all_reduce(const void* send, void* receive, size_t count, int type, int op, void* comm, void* stream);
-static int all_gather(const void* send, void* receive, size_t count, int type, void* comm, void* stream);
-static int reduce_scatter(const void* send, void* receive, size_t count, int type, int op, void* comm, void* stream);
+/// DO(name, parameters, arguments), of functions that end in a communicator and a stream.
+#define EACH_CALL(DO)                                                                                                \
+    DO(AllReduce, (const void* in, void* out, size_t n, int type, int op, void* comm, void* stream),                 \
+       (in, out, n, type, op, comm, stream))                                                                         \
+    DO(ReduceScatter, (const void* in, void* out, size_t n, int type, int op, void* comm, void* stream),             \
+       (in, out, n, type, op, comm, stream))                                                                         \
+    DO(AllGather, (const void* in, void* out, size_t n, int type, void* comm, void* stream),                         \
+       (in, out, n, type, comm, stream))                                                                             \
+    DO(AlltoAll, (const void* in, void* out, size_t n, int type, void* comm, void* stream),                          \
+       (in, out, n, type, comm, stream))                                                                             \
+    DO(Broadcast, (const void* in, void* out, size_t n, int type, int root, void* comm, void* stream),               \
+       (in, out, n, type, root, comm, stream))                                                                       \
+    DO(Bcast, (void* in, size_t n, int type, int root, void* comm, void* stream), (in, n, type, root, comm, stream)) \
+    DO(Reduce, (const void* in, void* out, size_t n, int type, int op, int root, void* comm, void* stream),          \
+       (in, out, n, type, op, root, comm, stream))                                                                   \
+    DO(Send, (const void* in, size_t n, int type, int peer, void* comm, void* stream),                               \
+       (in, n, type, peer, comm, stream))                                                                            \
+    DO(Recv, (void* out, size_t n, int type, int peer, void* comm, void* stream), (out, n, type, peer, comm, stream))
+
 static int group_start(void);
 static int group_end(void);
+#define DECLARE_CALL(name, parameters, arguments) static int nccl##name parameters;
+EACH_CALL(DECLARE_CALL)
 
-enum { group_start_at = operation_count, group_end_at, import_count };
+#define PLACE_OF(name, parameters, arguments) at_##name,
+enum { group_start_at, group_end_at, EACH_CALL(PLACE_OF) import_count };
+#define IMPORT_OF(called, parameters, arguments) \
+    [at_##called] = {.name = "nccl" #called, .replacement = (void*)nccl##called},
 static import nccl_imports[import_count] = {
-    [all_reduce_at] = {.name = "ncclAllReduce", .replacement = (void*)all_reduce},
-    [all_gather_at] = {.name = "ncclAllGather", .replacement = (void*)all_gather},
-    [reduce_scatter_at] = {.name = "ncclReduceScatter", .replacement = (void*)reduce_scatter},
     [group_start_at] = {.name = "ncclGroupStart", .replacement = (void*)group_start},
     [group_end_at] = {.name = "ncclGroupEnd", .replacement = (void*)group_end},
-};
+    EACH_CALL(IMPORT_OF)};
 static library_imports pytorch = {.imports = nccl_imports, .count = import_count};
 
-static void* function_at(int at) {
-    return nccl_imports[at].function;  // as found before the slots were first written
+/// Ends a span, if it is one, with what NCCL has returned.
+static void end_call(timed_call call, int result) {
+    cep_attrs attrs = CEP_ATTRS_INIT;
+    // PyTorch raises the first. With the second NCCL has not launched its work, which it does on a thread of its own.
+    attrs.error = result == nccl_in_progress ? "Unmeasured" : "DistBackendError";
+    if (call.region == NULL) return;
+    if (result == nccl_success)
+        library.end(call.region, call.span, call.stream);
+    else
+        (void)library.end_with(call.region, call.span, call.stream, &attrs);
+}
+
+static void end_grouped_call(int result) {
+    const timed_call call = here.grouped;
+    here.grouped.region = NULL;
+    end_call(call, result);
 }
 
 static int group_start(void) {
-    const int result = ((group_function)function_at(group_start_at))();
+    const int result = ((int (*)(void))nccl_imports[group_start_at].function)();
     if (result == nccl_success) ++here.group_depth;
     return result;
 }
 
 static int group_end(void) {
     if (here.group_depth > 0) --here.group_depth;
-    return ((group_function)function_at(group_end_at))();
+    const int result = ((int (*)(void))nccl_imports[group_end_at].function)();
+    if (here.group_depth == 0) end_grouped_call(result);
+    return result;
 }
 
-typedef struct {
-    cep_region* region;
-    cep_span span;
-    void* stream;
-} timed_call;
-
-/// Integers are DDP's own of parameters that no rank has used, and one number is PyTorch's barrier.
-static bool is_of_gradients(int operation, size_t count, int type) {
-    return operation == all_reduce_at && type >= nccl_float16 && !(count == 1 && type == nccl_float32);
+/// The span of a call that NCCL's stream has come to, behind all that the call waits for. In a group it lasts until the
+/// group's end, with all further calls.
+static timed_call begin_announced(void* comm, void* stream) {
+    const region_object* region = (region_object*)here.announced;
+    const timed_call call = {region->handle, library.begin_with(region->handle, stream, &region->attrs), stream};
+    here.comm = comm;
+    if (here.group_depth == 0) return call;
+    here.grouped = call;
+    return (timed_call){0};
 }
 
-/// The region of a communicator, its group, and the call's index and bytes; NULL if it is not timed.
-static cep_region* take_call(int operation, void* comm, bool is_passed, char* group, cep_attrs* attrs) {
+/// Has the owners' next steps call turn(), also where all steps are recorded.
+static void note_unknown_comm(void) {
+    saw_unknown_comm = comm_count > 0;
+    for (Py_ssize_t i = 0; i < comm_count; ++i)
+        ((profiler_object*)((region_object*)comms[i].region)->profiler)->wants_steps |= comms[i].owner->is_on;
+}
+
+/// The region of a model's communicator, its group, and the call's index; NULL if there is none.
+static cep_region* take_bucket(void* comm, char* group, cep_attrs* attrs) {
     cep_region* region = NULL;
     pthread_mutex_lock(&comms_mutex);
     for (Py_ssize_t i = 0; i < comm_count; ++i) {
-        const timed_comm* one = &comms[i];
-        if (one->comm != comm || !(is_passed || one->is_of_model)) continue;
-        const region_object* own = (region_object*)one->owner->regions[operation];
+        model_comm* one = &comms[i];
+        const region_object* own = (region_object*)one->region;
+        if (one->comm != comm || !one->owner->is_on) continue;
+        one->was_used = true;
         const profiler_object* profiler = (profiler_object*)own->profiler;
         region = own->handle;
         attrs->coll = take_index(one->indices, __atomic_load_n(&profiler->step, __ATOMIC_RELAXED), 1);
-        if (operation != all_reduce_at) attrs->bytes *= one->size;  // as in nccl-tests: of all ranks together
-        memcpy(group, one->group, sizeof one->group);
+        strcpy(group, own->attrs.group);
     }
+    if (region == NULL) note_unknown_comm();
     pthread_mutex_unlock(&comms_mutex);
     return region;
 }
 
-/// The span of a call that NCCL's stream has come to, behind all that the call waits for.
-static timed_call begin_call(int operation, size_t count, int type, void* comm, void* stream) {
-    timed_call call = {NULL, CEP_SPAN_NONE, stream};
-    char group[nccl_group_max_bytes + 1];
+static timed_call begin_bucket(size_t count, int type, void* comm, void* stream) {
+    char group[group_max_bytes + 1];
     cep_attrs attrs = CEP_ATTRS_INIT;
-    const bool is_known = 0 <= type && (size_t)type < sizeof bytes_of_type;
-    if (here.group_depth > 0 || !is_known) return call;
-    if (here.watches) here.seen = comm;
-    const bool is_passed = here.place == in_passed;
-    const bool is_bucket = here.place == outside && is_of_gradients(operation, count, type);
-    if (here.watches || !(is_passed || is_bucket) || __atomic_load_n(&comm_count, __ATOMIC_ACQUIRE) == 0) return call;
+    timed_call call = {.stream = stream};
+    if (type < nccl_float16 || (size_t)type >= sizeof bytes_of_type)
+        return call;  // integers are DDP's own, of parameters that no rank has used
+    call.region = take_bucket(comm, group, &attrs);
     attrs.bytes = (int64_t)(count * bytes_of_type[type]);
-    call.region = take_call(operation, comm, is_passed, group, &attrs);
     attrs.group = group;
     if (call.region != NULL) call.span = library.begin_with(call.region, stream, &attrs);
     return call;
 }
 
-static int end_call(timed_call call, int result) {
-    cep_attrs attrs = CEP_ATTRS_INIT;
-    // PyTorch raises the first. With the second NCCL has not launched its work, which it does on a thread of its own.
-    attrs.error = result == nccl_in_progress ? "Unmeasured" : "DistBackendError";
-    if (call.span == CEP_SPAN_NONE) return result;
-    if (result == nccl_success)
-        library.end(call.region, call.span, call.stream);
-    else
-        (void)library.end_with(call.region, call.span, call.stream, &attrs);
-    return result;
+static timed_call begin_call(int at, size_t count, int type, void* comm, void* stream) {
+    if (here.announced != NULL && here.comm == NULL) return begin_announced(comm, stream);
+    const bool may_be_bucket = at == at_AllReduce && !here.is_inside && here.group_depth == 0;
+    if (may_be_bucket && __atomic_load_n(&owners_on, __ATOMIC_RELAXED) > 0)
+        return begin_bucket(count, type, comm, stream);
+    return (timed_call){0};
 }
 
-static int all_reduce(const void* send, void* receive, size_t count, int type, int op, void* comm, void* stream) {
-    const timed_call call = begin_call(all_reduce_at, count, type, comm, stream);
-    return end_call(call, ((reduce_function)function_at(all_reduce_at))(send, receive, count, type, op, comm, stream));
+#define DEFINE_CALL(name, parameters, arguments)                                           \
+    static int nccl##name parameters {                                                     \
+        const timed_call call = begin_call(at_##name, n, type, comm, stream);              \
+        const int result = ((int(*) parameters)nccl_imports[at_##name].function)arguments; \
+        end_call(call, result);                                                            \
+        return result;                                                                     \
+    }
+EACH_CALL(DEFINE_CALL)
+
+// ---- What a function of torch.distributed says ---------------------------------------------------------------------
+
+bool announce_call(PyObject* like, PyObject* attributes) {
+    withdraw_call();
+    PyObject* region = region_with((region_object*)like, false, NULL, attributes);
+    if (region != NULL && !fill_attrs((region_object*)region)) Py_CLEAR(region);
+    here.announced = region;
+    return region != NULL;
 }
 
-static int all_gather(const void* send, void* receive, size_t count, int type, void* comm, void* stream) {
-    const timed_call call = begin_call(all_gather_at, count, type, comm, stream);
-    return end_call(call, ((gather_function)function_at(all_gather_at))(send, receive, count, type, comm, stream));
-}
-
-static int reduce_scatter(const void* send, void* receive, size_t count, int type, int op, void* comm, void* stream) {
-    const timed_call call = begin_call(reduce_scatter_at, count, type, comm, stream);
-    const reduce_function function = (reduce_function)function_at(reduce_scatter_at);
-    return end_call(call, function(send, receive, count, type, op, comm, stream));
+void* withdraw_call(void) {
+    void* comm = here.comm;
+    if (here.grouped.region != NULL) {  // in a group of somebody else's, which is not over
+        Py_BEGIN_ALLOW_THREADS;
+        end_grouped_call(nccl_in_progress);
+        Py_END_ALLOW_THREADS;
+    }
+    here.comm = NULL;
+    Py_CLEAR(here.announced);
+    return comm;
 }
 
 // ---- What is timed, and since when ---------------------------------------------------------------------------------
@@ -180,12 +221,12 @@ static bool is_ready;
 /// In a child of fork(), whose parent's other threads may have held the mutex, nothing is timed.
 static void forget_in_child(void) {
     pthread_mutex_init(&comms_mutex, NULL);
-    __atomic_store_n(&comm_count, 0, __ATOMIC_RELEASE);
+    comm_count = owners_on = 0;
 }
 
 static bool hold_calls(void) {
     if (holds == 0) {
-        if (!find_imports("libtorch_cuda.so", &pytorch)) return false;
+        if (!find_imports("libtorch_cuda.so", &pytorch) || nccl_imports[at_AllReduce].slot_count == 0) return false;
         if (!is_ready && pthread_atfork(NULL, NULL, forget_in_child) != 0) return false;
         is_ready = true;
         if (!replace_imports(&pytorch)) {
@@ -197,47 +238,42 @@ static bool hold_calls(void) {
     return true;
 }
 
-static void remove_at(Py_ssize_t at, PyObject** dropped) {
-    *dropped = comms[at].indices;
-    comms[at] = comms[comm_count - 1];
-    __atomic_store_n(&comm_count, comm_count - 1, __ATOMIC_RELEASE);
+static bool is_unused(const model_comm* one, const nccl_calls_object* owner) {
+    return saw_unknown_comm && one->owner == owner && !one->was_used;
 }
 
-/// Those of an owner, and one communicator of any.
-static void forget_comms(const nccl_calls_object* owner, const void* comm) {
+/// Forgets those that are chosen: by their owner, or their address, or because others were seen and they were not.
+static void forget_comms(const nccl_calls_object* owner, const void* comm, const nccl_calls_object* owner_of_unused) {
     for (Py_ssize_t i = comm_count; i-- > 0;) {
-        PyObject* dropped = NULL;
+        const model_comm one = comms[i];
+        if (one.owner != owner && one.comm != comm && !is_unused(&one, owner_of_unused)) continue;
         pthread_mutex_lock(&comms_mutex);
-        if (comms[i].owner == owner || comms[i].comm == comm) remove_at(i, &dropped);
+        comms[i] = comms[--comm_count];
         pthread_mutex_unlock(&comms_mutex);
-        Py_XDECREF(dropped);
+        DROP(one.region, one.indices);
     }
 }
 
+static void turn(nccl_calls_object* self, bool on) {
+    pthread_mutex_lock(&comms_mutex);
+    __atomic_store_n(&owners_on, owners_on + on - self->is_on, __ATOMIC_RELAXED);
+    self->is_on = on;
+    saw_unknown_comm = false;
+    for (Py_ssize_t i = 0; i < comm_count; ++i) comms[i].was_used &= comms[i].owner != self;
+    pthread_mutex_unlock(&comms_mutex);
+}
+
 static void release_calls(nccl_calls_object* self) {
-    forget_comms(self, NULL);
+    turn(self, false);
+    forget_comms(self, NULL, NULL);
     if (self->holds && --holds == 0) put_back_imports(&pytorch);
     self->holds = false;
 }
 
-/// Puts a group's name into the communicator.
-static bool set_group(timed_comm* made, PyObject* name) {
-    PyObject* text = PyUnicode_AsUTF8String(name);
-    const Py_ssize_t size = text != NULL ? PyBytes_Size(text) : -1;
-    const bool fits = 0 < size && size <= nccl_group_max_bytes;
-    if (fits) memcpy(made->group, PyBytes_AsString(text), (size_t)size);
-    Py_XDECREF(text);
-    return fits || (PyErr_Occurred() == NULL && PyErr_Format(PyExc_ValueError, "%R is no group's name", name) != NULL);
-}
-
-static bool add_comm(const timed_comm* made) {
+static bool add_comm(const model_comm* made) {
     pthread_mutex_lock(&comms_mutex);
     const bool has_room = make_room((void**)&comms, comm_count, &comm_capacity, sizeof *made);
-    if (has_room) {
-        Py_INCREF(made->indices);
-        comms[comm_count] = *made;
-        __atomic_store_n(&comm_count, comm_count + 1, __ATOMIC_RELEASE);
-    }
+    if (has_room) comms[comm_count++] = *made;
     pthread_mutex_unlock(&comms_mutex);
     return has_room;
 }
@@ -255,29 +291,37 @@ static PyObject* nccl_calls_release(PyObject* object, PyObject* unused) {
     return new_none();
 }
 
-static PyObject* nccl_calls_forget_all(PyObject* object, PyObject* unused) {
-    forget_comms((nccl_calls_object*)object, NULL);
+static PyObject* nccl_calls_turn(PyObject* object, PyObject* on) {
+    forget_comms(NULL, NULL, (nccl_calls_object*)object);
+    turn((nccl_calls_object*)object, on == Py_True);
     return new_none();
 }
 
 static PyObject* nccl_calls_time_comm(PyObject* object, PyObject* args) {
-    timed_comm made = {.owner = (nccl_calls_object*)object};
-    PyObject *comm = NULL, *group = NULL;
-    int is_of_model = 0;
-    if (!PyArg_ParseTuple(args, "OO!p", &comm, &PyTuple_Type, &group, &is_of_model)) return NULL;
-    made.size = (int)PyLong_AsLong(PyTuple_GetItem(group, group_size_at));
-    made.indices = PyTuple_GetItem(group, group_indices_at);
-    made.is_of_model = is_of_model != 0;
-    if (!address_of(comm, &made.comm) || !set_group(&made, PyTuple_GetItem(group, group_name_at))) return NULL;
-    forget_comms(NULL, made.comm);  // of another profiler: the newest wins
-    return add_comm(&made) ? new_none() : NULL;
+    model_comm made = {.owner = (nccl_calls_object*)object, .was_used = true};
+    PyObject *comm = NULL, *attributes = NULL;
+    if (!PyArg_ParseTuple(args, "OOO", &comm, &attributes, &made.indices) || !address_of(comm, &made.comm)) return NULL;
+    forget_comms(NULL, made.comm, NULL);  // of another profiler: the newest wins
+    made.region = region_with((region_object*)made.owner->region, false, NULL, attributes);
+    if (made.region == NULL || !fill_attrs((region_object*)made.region) || !add_comm(&made)) {
+        Py_XDECREF(made.region);
+        return NULL;
+    }
+    Py_INCREF(made.indices);
+    return new_none();
+}
+
+static PyObject* nccl_calls_times(PyObject* object, PyObject* indices) {
+    for (Py_ssize_t i = 0; i < comm_count; ++i)
+        if (comms[i].owner == (nccl_calls_object*)object && comms[i].indices == indices) Py_RETURN_TRUE;
+    Py_RETURN_FALSE;
 }
 
 static int nccl_calls_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    return TAKE_ARGUMENTS(object, args, region_type, region_type, region_type);
+    return TAKE_ARGUMENTS(object, args, region_type);
 }
 
-HAS_REFERENCES(nccl_calls, regions[operation_count - 1])
+HAS_REFERENCES(nccl_calls, region)
 
 static void nccl_calls_free(PyObject* object) {
     release_calls((nccl_calls_object*)object);
@@ -286,11 +330,13 @@ static void nccl_calls_free(PyObject* object) {
 
 static PyMethodDef methods[] = {
     {"hold", nccl_calls_hold, METH_NOARGS, "Has PyTorch call NCCL through this module; returns whether it does."},
-    {"release", nccl_calls_release, METH_NOARGS, "No longer, and times nothing."},
+    {"release", nccl_calls_release, METH_NOARGS, "No longer, and times no model's communicators."},
+    {"turn", nccl_calls_turn, METH_O,
+     "Whether the models' communicators are timed now. Forgets those that were not used since the last time, where "
+     "others were."},
     {"time_comm", nccl_calls_time_comm, METH_VARARGS,
-     "From now on times the collectives of a communicator (its address), which is that of a Group; also those that no "
-     "function of torch.distributed calls, if it is a model's."},
-    {"forget_all", nccl_calls_forget_all, METH_NOARGS, "Times no communicator's."},
+     "Times a model's communicator: its address, the attributes of its rows, and the group's Indices."},
+    {"times", nccl_calls_times, METH_O, "Whether it does so for a group's Indices."},
     {NULL, NULL, 0, NULL},
 };
 

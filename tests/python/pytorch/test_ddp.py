@@ -187,8 +187,8 @@ from cep.torch._hooks import AsyncSpan, expected_callbacks
 def end_span_with(future, *further, folder):
     prof = cep.Profiler(folder, record_every_n_steps=1)
     prof.step(0)
-    span = AsyncSpan(prof.region("all_reduce", kind="comm"), None, (4, None, "world", 1, None, True, *further))
-    span.end_with_works([SimpleNamespace(get_future=lambda: future)], None)
+    span = AsyncSpan(prof.region("all_reduce", kind="comm"), (4, None, "world", 1, None, True, *further))
+    span.end_with(SimpleNamespace(get_future=lambda: future))
 """
 
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, Optional
 from .._profiler import Profiler
 from ._hooks import BackwardCalls, NotFinished, Phase, connect_torch, inert_hook, note_failure
 from ._pytorch import Tensor, torch
-from ._waits import Unmeasured, waits
+from ._waits import Unmeasured
 
 _DEPTH_LIMIT = 4
 _TENSOR_LIMIT = 64
@@ -66,7 +66,7 @@ def matmul_dtype(output: object) -> Optional[str]:
     return found.most_common(1)[0][0] if found else None
 
 
-connect_torch(note_failure, NotFinished, Unmeasured, waits.keep, torch.Tensor, _listed)
+connect_torch(note_failure, NotFinished, Unmeasured, torch.Tensor, _listed)
 
 
 class Backward(BackwardCalls):  # type: ignore[misc]

@@ -6,28 +6,44 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, NamedTuple, Optional
 
+from .._attributes import Attributes
 from .._handle import Removable
 from .._messages import warn
 from .._profiler import Profiler
 from .._region import Region
 from .._streams import HOST
-from ._comm_span import Description, SideStreams, begin_async
+from . import _exit  # noqa: F401
 from ._groups import Group, Groups, resolve_group
 from ._hooks import (
-    IN_PASSED, IN_TIMED, OUTSIDE, AsyncSpan, end_done_spans, end_watching_nccl_calls, get_place, is_compiling, need_hooks,
-    note_failure, set_place, watch_nccl_calls,
+    AsyncSpan, announce_call, end_done_spans, is_compiling, is_inside, need_hooks, note_failure, set_inside, withdraw_call,
 )  # fmt: skip
 from ._nccl import NcclComms
-from ._operations import (
-    BATCH, COLLECTIVE, MESSAGE, Arguments, Function, Keywords, Operation, ReplacedCode, available_functions,
-)  # fmt: skip
+from ._operations import BATCH, MESSAGE, Arguments, Function, Keywords, Operation, ReplacedCode, available_functions
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
 from ._steps import step_listeners
 from ._waits import waits
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
+
+
+class _Call(NamedTuple):
+    """What the row of a call has in addition to its times, and what times it."""
+
+    name: str
+    bytes: Optional[int]
+    group: Group
+    coll: Optional[int]
+    is_async: bool
+    """Whether it returns before its result is ready."""
+    on_nccl: bool
+
+    def attributes(self, is_async: bool) -> Attributes:
+        return Attributes(self.bytes, None, self.group.name, self.coll, None, is_async)
+
+
+_ANNOUNCED = object()
 
 
 class CommRecorder:
@@ -40,52 +56,32 @@ class CommRecorder:
         self.profiler = profiler
         self.recording = profiler._recording
         self.groups = Groups()
-        self.streams = SideStreams()
-        self.nccl = NcclComms(profiler, self.groups.find)
+        self.nccl = NcclComms(profiler)
 
     def run(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
         """Makes a call of a function of torch.distributed on a recorded step, and times it."""
-        given = function.given(args, kwargs)
-        watches = self.nccl.is_held and function.operation.in_nccl
-        passes = watches and self._is_known_to_nccl(function, given)
-        set_place(IN_PASSED if passes else IN_TIMED)  # PyTorch's functions call each other: only the outermost is a row
+        set_inside(True)  # PyTorch's functions call each other: only the outermost is a row
         try:
-            if passes:
+            end_done_spans(self.profiler)
+            call = None if _is_coalescing() else self._describe(function, args, kwargs)
+            timing = None if call is None else self._begin(call)
+            if call is None or timing is None:
                 return function.original(*args, **kwargs)
-            return self._watch(function, args, kwargs, given) if watches else self._run(function, args, kwargs, given)
+            if timing is _ANNOUNCED:
+                return self._run_announced(call, function, args, kwargs)
+            if isinstance(timing, AsyncSpan):
+                return self._run_async(timing, function, args, kwargs)
+            # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
+            with timing:
+                return function.original(*args, **kwargs)
         finally:
-            set_place(OUTSIDE)
+            set_inside(False)
 
-    def _is_known_to_nccl(self, function: Function, given: Keywords) -> bool:
-        is_cuda = getattr(given.get(function.operation.sized_by), "is_cuda", False)
-        return bool(is_cuda and resolve_group(given.get("group")) in self.nccl.known)
-
-    def _watch(self, function: Function, args: Arguments, kwargs: Keywords, given: Keywords) -> Any:
-        """Looks which communicator the call uses, too."""
-        watch_nccl_calls()
+    def _describe(self, function: Function, args: Arguments, kwargs: Keywords) -> Optional[_Call]:
+        """None if the call gets no row."""
+        given, operation = function.given(args, kwargs), function.operation
         try:
-            return self._run(function, args, kwargs, given)
-        finally:
-            comm = end_watching_nccl_calls()
-            group = resolve_group(given.get("group")) if comm else None
-            if group is not None:
-                self.nccl.note(group, comm)
-
-    def _run(self, function: Function, args: Arguments, kwargs: Keywords, given: Keywords) -> Any:
-        end_done_spans(self.profiler)
-        span = None if _is_coalescing() else self._span_of(function, given)
-        if span is None:
-            return function.original(*args, **kwargs)
-        if isinstance(span, AsyncSpan):
-            return self._run_async(function, args, kwargs, span)
-        # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
-        with span:
-            return function.original(*args, **kwargs)
-
-    def _span_of(self, function: Function, given: Keywords) -> Union[None, Region, AsyncSpan]:
-        """What times a call: a region around it, or the span of an asynchronous one. None if the call gets no row."""
-        try:
-            found = self._find(function.operation, given)
+            found = self._find(operation, given)
         except Exception:  # the call itself raises what is wrong with its arguments
             return None
         if found is None:
@@ -93,17 +89,59 @@ class CommRecorder:
         try:
             group, coll = found
             tensors = function.tensors(given)
-            device = _device_of(tensors, group)
-            name, size = function.operation.name, function.bytes(tensors, group.size)
-            if not function.is_async(given):
-                stream = HOST if device is None else None
-                return self.profiler.region(name, kind="comm", stream=stream, bytes=size, group=group.name, coll=coll)
-            if device is not None and not _is_measurable(function.operation):
-                return None
-            return begin_async(self.profiler, self.streams, Description(name, size, group, coll), device)
+            on_nccl = group.on_device and (not tensors or bool(tensors[0].is_cuda))
+            return _Call(operation.name, function.bytes(tensors, group.size), group, coll, function.is_async(given), on_nccl)
         except Exception as error:
             note_failure(error)
             return None
+
+    def _begin(self, call: _Call) -> Any:
+        """What times a call: a region around it, the span of an asynchronous one, or _ANNOUNCED. None: it gets no row."""
+        try:
+            if call.on_nccl and self.nccl.is_held:
+                announce_call(self._region(call), call.attributes(False))
+                return _ANNOUNCED
+            if call.on_nccl:
+                self.nccl.tell_of_unseen()
+            if not call.is_async:
+                name, size, group, coll = call[:4]
+                stream = None if call.on_nccl else HOST
+                return self.profiler.region(name, kind="comm", stream=stream, bytes=size, group=group.name, coll=coll)
+            # On the host clock, where a thread of the backend may end it.
+            return None if call.on_nccl else AsyncSpan(self._region(call), call.attributes(True))
+        except Exception as error:
+            note_failure(error)
+            return None
+
+    def _region(self, call: _Call) -> Region:
+        return self.profiler._regions.get(call.name) or self.profiler.region(call.name, kind="comm")
+
+    def _run_announced(self, call: _Call, function: Function, args: Arguments, kwargs: Keywords) -> Any:
+        try:
+            result = function.original(*args, **kwargs)
+        finally:
+            comm = withdraw_call()
+        if not comm and call.bytes and call.group.size > 1:
+            self.nccl.tell_of_unseen()
+        return result
+
+    def _run_async(self, span: AsyncSpan, function: Function, args: Arguments, kwargs: Keywords) -> Any:
+        try:
+            work = function.original(*args, **kwargs)
+        except BaseException as error:
+            span.fail(type(error))
+            raise
+        try:
+            self._end_async(function, work, span)
+        except Exception as error:
+            note_failure(error)
+        return work
+
+    def _end_async(self, function: Function, work: Any, span: AsyncSpan) -> None:
+        if function.operation.is_async:  # a message
+            waits.end_after(work if isinstance(work, list) else [work], span.fail)
+        else:
+            span.end_with(work)
 
     def _find(self, operation: Operation, given: Keywords) -> Optional[tuple[Group, Optional[int]]]:
         """The group of a call and its index in the group. None if the call gets no row: this rank is not in the group,
@@ -139,42 +177,10 @@ class CommRecorder:
         source, target = (rank, peer) if operation.name == "send" else (peer, rank)
         return self.groups.between(group, source, target)
 
-    def _run_async(self, function: Function, args: Arguments, kwargs: Keywords, span: AsyncSpan) -> Any:
-        try:
-            work = function.original(*args, **kwargs)
-        except BaseException as error:
-            span.fail(type(error))
-            raise
-        try:
-            works = work if function.operation.shape == BATCH else [work]
-            tensors = function.all_tensors(function.given(args, kwargs))
-            if function.operation.shape != COLLECTIVE and not any(tensor.is_cuda for tensor in tensors):
-                # The Works of gloo's messages have no future that would tell.
-                waits.end_after(works, span.fail)
-            else:
-                span.end_with_works(works, tensors)
-        except Exception as error:
-            note_failure(error)
-        return work
-
-
-def _is_measurable(operation: Operation) -> bool:
-    """Whether the end of an asynchronous call on a device can be seen without waiting on the host."""
-    # Nobody can wait for a barrier of NCCL's on a stream alone: its wait() is the host's.
-    return operation.name != "barrier" and not torch.cuda.is_current_stream_capturing()
-
 
 def _is_coalescing() -> bool:
     """Whether calls are only collected now, to run as one later."""
     return bool(getattr(_world, "pg_coalesce_state", None))
-
-
-def _device_of(tensors: list[Any], group: Group) -> Optional[int]:
-    """The index of the CUDA device that a collective runs on; None: on the host."""
-    if tensors:
-        device = tensors[0].device
-        return int(device.index) if device.type == "cuda" else None
-    return int(torch.cuda.current_device()) if group.on_device else None
 
 
 def recorder_of(profiler: Profiler) -> CommRecorder:
@@ -222,13 +228,15 @@ class _TimedFunctions:
                 self._recorder = lambda: None
                 self._detach()
                 recorder.nccl.let_go()
-                waits.sweep()
+                waits.rest()
 
     def _turn(self, on: bool) -> bool:
         if on is not self._attached:
             with self._lock:
                 self._attach() if on else self._detach()
-        return bool(waits.removals) and waits.sweep()
+        if waits.removals:
+            waits.rest()
+        return False
 
     def _attach(self) -> None:
         if self._functions is None:
@@ -246,7 +254,7 @@ class _TimedFunctions:
             if is_compiling():
                 return function.original(*args, **kwargs)
             recorder = self._recorder()
-            if recorder is None or not recorder.recording or get_place() != OUTSIDE:
+            if recorder is None or not recorder.recording or is_inside():
                 return function.original(*args, **kwargs)
             return recorder.run(function, args, kwargs)
 
@@ -282,15 +290,12 @@ def instrument_collectives(
 
     A span is timed so that the spans of one (group, coll) can be split into waiting and transfer:
 
-    - NCCL without async_op: on the current stream, from when it reaches the call to when the result is ready.
-    - NCCL with async_op: from when the current stream reaches the call and the group's previous asynchronous collective
-      is done, to when the result is ready, no matter when the trainer waits for it. The events are on a stream that is not
-      recorded on the tensors, so that their memory is free when it would be without a profiler: on NCCL's own, where
-      PyTorch's call of NCCL is timed, or on one of the profiler's. Asynchronous barriers have no rows.
+    - NCCL: on the stream that PyTorch gives it, from when that reaches the call, whose inputs are then ready and whose
+      predecessors are done, to when the call's work is done, no matter when the trainer waits for it.
     - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future; of isend, irecv
       and batches to the trainer's wait.
 
-    Never waits for the device or for a future.
+    Never waits for the device or for a future. Where PyTorch's calls of NCCL are not seen, a message tells what has no rows.
 
     The functions stay the same objects, whose code is another on recorded steps: so every reference to one follows,
     whenever it was taken, and what torch.compile has made of a call stays valid. Of two open profilers the newest records

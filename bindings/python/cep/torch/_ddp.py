@@ -5,8 +5,8 @@ DDP's C++ code reduces a bucket with the operator c10d::allreduce_. Two things c
 
 - On recorded steps a function stands before that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs as
   if cep were not there.
-- With NCCL its call is timed: see _nccl.py. That needs a group's communicator, which the first tells. So the first times a
-  group's buckets on the first recorded step that has some, and this from then on.
+- With NCCL its call is timed: see _nccl.py. That needs a group's communicator. So on the first recorded step that has buckets the
+  function announces the call, and learns with which communicator it was; from then on no function stands there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ _c10d: Any = getattr(torch._C, "_distributed_c10d", None)
 # They make Python's objects of those that the dispatcher passes.
 _unbox_group: Any = getattr(getattr(_c10d, "ProcessGroup", None), "unbox", None)
 _unbox_work: Any = getattr(getattr(_c10d, "Work", None), "unbox", None)
-_is_capturing: Any = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)  # None without CUDA
 
 
 def _operator() -> Callable[..., Any]:
@@ -64,11 +63,8 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         self._by_operator: dict[ProcessGroup, Group] = {}  # those whose communicators are not known
         self._nccl, self._find = recorder.nccl, recorder.groups.find
         self._found: dict[ProcessGroup, Group] = {}
-        super().__init__(
-            profiler.region("all_reduce", kind="comm"),
-            self._by_operator, recorder.streams.of, self._nccl.note,
-            _is_capturing, _unbox_group, _unbox_work, _operator(),
-        )  # fmt: skip
+        region = profiler.region("all_reduce", kind="comm")
+        super().__init__(region, self._by_operator, self._note, _unbox_group, _unbox_work, _operator())
         self._keys: set[str] = set()  # of the models' devices
         self._library: Any = torch.library.Library("c10d", "IMPL")
         # It keeps no profiler open.
@@ -82,8 +78,12 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         with self._lock:
             self._keys.add(_KEYS[device])
             self._check()
-            self._nccl.keep(group)
+            self._nccl.keep()
             self._groups.append(group)
+            found = self._find(group)
+            self._found[group] = found._replace(on_device=found.on_device and device == "cuda")
+            if self._found[group].on_device and not self._nccl.is_held:
+                self._nccl.tell_of_unseen()
             if len(self._groups) == 1:
                 self._stop = turn_with_steps(self._profiler, self._turn)
             else:
@@ -95,12 +95,14 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         with self._lock:
             if group in self._groups:
                 self._groups.remove(group)
-                self._nccl.let_go(group)
-                self._found.pop(group, None)
+                self._nccl.let_go()
                 self._turn(bool(self._profiler._recording))
                 if not self._groups:
                     self._keys.clear()
                     self._stop()
+
+    def _note(self, group: ProcessGroup, comm: int) -> None:
+        self._nccl.note(self._found[group], comm)
 
     def _turn(self, on: bool) -> bool:
         """Times each group by the one or the other. Returns whether there may be more to do at the next step."""
@@ -108,10 +110,9 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
             with self._lock:
                 self._by_operator.clear()
                 for group in self._groups if on else ():
-                    if group not in self._found:
-                        self._found[group] = self._find(group)
-                    if not (self._nccl.is_held and group in self._nccl.known):
-                        self._by_operator[group] = self._found[group]
+                    found = self._found[group]
+                    if not found.on_device or (self._nccl.is_held and not self._nccl.knows(found)):
+                        self._by_operator[group] = found
                 if self._by_operator:
                     self._register()
                 else:

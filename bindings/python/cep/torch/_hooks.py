@@ -14,15 +14,10 @@ from .._region import Region
 from ._pytorch import torch
 
 __all__ = [
-    "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "IN_PASSED", "IN_TIMED", "Indices", "NcclCalls",
-    "NotFinished", "OUTSIDE", "Phase", "SideStream", "TimedFunction", "connect_torch", "end_done_spans", "end_watching_nccl_calls",
-    "expected_callbacks", "get_place", "hook_failures", "inert_hook", "is_compiling", "need_hooks", "note_failure", "set_place",
-    "watch_nccl_calls", "why_no_hooks",
+    "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "Indices", "NcclCalls", "NotFinished", "Phase",
+    "TimedFunction", "announce_call", "connect_torch", "end_done_spans", "expected_callbacks", "hook_failures", "inert_hook",
+    "is_compiling", "is_inside", "need_hooks", "note_failure", "set_inside", "why_no_hooks", "withdraw_call",
 ]  # fmt: skip
-
-# Where a thread is: outside of the functions of torch.distributed, in one that is timed itself, and whose calls of others get no
-# rows; or in one whose call of NCCL is timed.
-OUTSIDE, IN_TIMED, IN_PASSED = range(3)
 
 
 def why_no_hooks() -> Optional[str]:
@@ -51,14 +46,12 @@ class _Missing:
 
 if native is not None:
     from .._native import (
-        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, NcclCalls, OpenSpans, SideStream,
-        TimedFunction, connect_torch, end_done_spans, end_watching_nccl_calls, expected_callbacks, get_place, set_place,
-        watch_nccl_calls,
+        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, NcclCalls, OpenSpans, TimedFunction,
+        announce_call, connect_torch, end_done_spans, expected_callbacks, is_inside, set_inside, withdraw_call,
     )  # fmt: skip
 else:
-    AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = Indices = NcclCalls = OpenSpans = SideStream = _Missing
-    BucketFunction = TimedFunction = end_done_spans = end_watching_nccl_calls = get_place = set_place = _Missing
-    watch_nccl_calls = _Missing
+    AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = Indices = NcclCalls = OpenSpans = TimedFunction = _Missing
+    BucketFunction = announce_call = end_done_spans = is_inside = set_inside = withdraw_call = _Missing
 
     def connect_torch(*_: Any) -> None:
         pass

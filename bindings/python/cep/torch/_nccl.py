@@ -1,96 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives, timed where PyTorch calls NCCL.
+"""Collectives and messages, timed where PyTorch calls NCCL.
 
-While a profiler records collectives, functions of the extension module stand before ncclAllReduce, ncclAllGather and
-ncclReduceScatter in the table of imports of libtorch_cuda.so. They take no lock of the interpreter's and cost a few
-microseconds; on steps that are not recorded, nothing. The events that they record are on NCCL's own stream: a span begins when
-that stream has come to the call, whose inputs are then ready and whose predecessors done, and ends behind it.
+While a profiler records collectives, functions of the extension module stand before those of NCCL in the table of imports of
+libtorch_cuda.so. They take no lock of the interpreter's. A span's events are on NCCL's own stream: it begins when that stream has
+come to the call, whose inputs are then ready and whose predecessors done, and ends behind the call, or behind the group that
+NCCL launches at once.
 
-That needs a group's communicator. A call that is timed in another way tells which it is: what NCCL was called with. So a group's
-first call is timed in the other way. It goes on where no call of NCCL is seen: with another backend, or where PyTorch has NCCL in
-it or calls it by another way.
+A function of torch.distributed announces its call of NCCL, which is on the same thread. DDP's buckets are announced by nobody:
+they are known by the communicator of the model's group.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
-from typing import Callable, Optional
+from typing import Optional
 
+from .._attributes import Attributes
 from .._handle import Removal
+from .._messages import tell_mistake
 from .._profiler import Profiler
 from ._groups import Group
 from ._hooks import NcclCalls, note_failure
-from ._pytorch import ProcessGroup, dist
+from ._pytorch import dist
 from ._steps import turn_with_steps
-
-_OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")  # as NcclCalls takes their regions
 
 
 class NcclComms:
-    """NCCL's communicators of the process groups of one profiler. Thread-safe."""
+    """NCCL's calls of one profiler, and the communicators of its models. Thread-safe."""
 
-    def __init__(self, profiler: Profiler, find: Callable[[ProcessGroup], Group]) -> None:
-        self._profiler, self._find = profiler, find
-        self.known: weakref.WeakKeyDictionary[ProcessGroup, int] = weakref.WeakKeyDictionary()
+    def __init__(self, profiler: Profiler) -> None:
+        self._profiler = profiler
         self._calls: Optional[NcclCalls] = None
         self.is_held = False
-        self._models: list[ProcessGroup] = []
         self._holds = 0
         self._stop: Removal = lambda: None
         self._lock = threading.RLock()
 
-    def keep(self, model: Optional[ProcessGroup] = None) -> None:
-        """Times calls, until let_go() is called with the same: those that functions of torch.distributed make, and those of
-        a DistributedDataParallel model with this group."""
+    def keep(self) -> None:
+        """Times calls, until let_go() is called."""
         with self._lock:
             self._holds += 1
-            self._models += [model] if model is not None else []
             if self._holds == 1 and dist.is_nccl_available() and self._hold():
                 self.is_held, self._stop = True, turn_with_steps(self._profiler, self._turn)
-            self._turn(bool(self._profiler._recording))
 
     def _hold(self) -> bool:
         try:
-            if self._calls is None:
-                self._calls = NcclCalls(*(self._profiler.region(name, kind="comm") for name in _OPERATIONS))
+            self._calls = NcclCalls(self._profiler.region("all_reduce", kind="comm"))
             return bool(self._calls.hold())
         except Exception as error:  # there is no room for regions
             note_failure(error)
             return False
 
-    def let_go(self, model: Optional[ProcessGroup] = None) -> None:
+    def let_go(self) -> None:
         with self._lock:
             self._holds -= 1
-            if model is not None:
-                self._models.remove(model)
-            if self._holds == 0 and self.is_held and self._calls is not None:
+            if self._holds == 0 and self._calls is not None:
                 self._stop()
                 self._calls.release()
-                self.is_held = False
-                self.known.clear()
-            self._turn(bool(self._profiler._recording))
+                self.is_held, self._calls = False, None
 
-    def note(self, group: ProcessGroup, comm: int) -> None:
-        """NCCL was called with this communicator: the group's."""
-        try:
-            with self._lock:
-                if self.is_held and self._profiler._recording:
-                    self._time(group, comm)
-                    self.known[group] = comm
-        except Exception as error:
-            note_failure(error)
+    def tell_of_unseen(self) -> None:
+        tell_mistake(
+            self._profiler.rank, "unseen NCCL",
+            "PyTorch's calls of NCCL are not seen: asynchronous collectives and DDP's all-reduces have no rows, and others are timed "
+            "on the current stream",
+        )  # fmt: skip
 
-    def _time(self, group: ProcessGroup, comm: int) -> None:
+    def note(self, group: Group, comm: int) -> None:
+        """NCCL was called with this communicator: the one of a model's group."""
         if self._calls is not None:
-            self._calls.time_comm(comm, self._find(group), group in self._models)
+            self._calls.time_comm(comm, Attributes(None, None, group.name, None, None, False), group.indices)
+
+    def knows(self, group: Group) -> bool:
+        """Whether a model's group has its communicator."""
+        return self._calls is not None and bool(self._calls.times(group.indices))
 
     def _turn(self, on: bool) -> None:
-        try:
-            with self._lock:
-                if self._calls is not None:
-                    self._calls.forget_all()
-                for group, comm in list(self.known.items()) if on else ():
-                    self._time(group, comm)
-        except Exception as error:
-            note_failure(error)
+        if self._calls is not None:
+            self._calls.turn(on)

@@ -34,26 +34,24 @@ class Operation(NamedTuple):
     """For messages: the parameter that names the other rank."""
     is_async: bool = False
     """Whether it always returns before its result is ready; others do where the caller asks for it."""
-    in_nccl: bool = False
-    """Whether it makes one call of NCCL, which can be timed in its place."""
 
 
 # Bytes are counted as in nccl-tests: the whole message of a group, which is the output of an all_gather and the input
 # of a reduce_scatter.
 OPERATIONS = (
-    Operation("all_reduce", "all_reduce", "tensor", in_nccl=True),
+    Operation("all_reduce", "all_reduce", "tensor"),
     Operation("all_reduce_coalesced", "all_reduce", "tensors"),
     Operation("broadcast", "broadcast", "tensor"),
     Operation("reduce", "reduce", "tensor"),
     Operation("all_gather", "all_gather", "tensor_list"),
     Operation("all_gather_coalesced", "all_gather", "input_tensor_list", _PART),
-    Operation("all_gather_into_tensor", "all_gather", "output_tensor", in_nccl=True),
-    Operation("all_gather_single", "all_gather", "output_tensor", in_nccl=True),  # all_gather_into_tensor's name since 2.13
-    Operation("_all_gather_base", "all_gather", "output_tensor", in_nccl=True),
+    Operation("all_gather_into_tensor", "all_gather", "output_tensor"),
+    Operation("all_gather_single", "all_gather", "output_tensor"),  # all_gather_into_tensor's name since 2.13
+    Operation("_all_gather_base", "all_gather", "output_tensor"),
     Operation("reduce_scatter", "reduce_scatter", "input_list"),
-    Operation("reduce_scatter_tensor", "reduce_scatter", "input", in_nccl=True),
-    Operation("reduce_scatter_single", "reduce_scatter", "input", in_nccl=True),
-    Operation("_reduce_scatter_base", "reduce_scatter", "input", in_nccl=True),
+    Operation("reduce_scatter_tensor", "reduce_scatter", "input"),
+    Operation("reduce_scatter_single", "reduce_scatter", "input"),
+    Operation("_reduce_scatter_base", "reduce_scatter", "input"),
     Operation("all_to_all", "all_to_all", "input_tensor_list"),
     Operation("all_to_all_single", "all_to_all", "input"),
     Operation("gather", "gather", "tensor", _PART),
@@ -98,10 +96,6 @@ class Function:
     def tensors(self, given: Keywords) -> list[Tensor]:
         """The tensors whose size is measured."""
         return _tensors_of(given.get(self.operation.sized_by))
-
-    def all_tensors(self, given: Keywords) -> list[Tensor]:
-        """The tensors that a call reads or writes."""
-        return [tensor for value in given.values() for tensor in _tensors_of(value)]
 
     def bytes(self, tensors: list[Tensor], group_size: int) -> Optional[int]:
         """The bytes of the message; None if there are none."""
