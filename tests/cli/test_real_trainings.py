@@ -128,15 +128,14 @@ def test_what_a_slow_rank_costs_is_about_what_the_others_wait_for_it(cep):
     assert 100 * (1 - 1 / verdict["job_slowdown"]) == pytest.approx(55.6, abs=5)
 
 
-@pytest.mark.parametrize("name, measured", [("fsdp_hidden_waits", None), ("fsdp_turns_hosts", None), ("fsdp_turns_forward", 13.0)])
+@pytest.mark.parametrize("name, measured", [("fsdp_hidden_waits", 15.1), ("fsdp_turns_hosts", 9.7), ("fsdp_turns_forward", 13.0)])
 def test_a_slow_rank_costs_what_the_others_wait_as_far_as_their_hosts_are_ahead(cep, name, measured):
-    """Rank 0 waits behind its work. `hidden` was measured too roughly to be compared, `hosts` with hosts that were further ahead."""
+    """Rank 0 waits behind its work. Where devices are idle for late hosts for longer than is saved, what it waits is a bound."""
     verdict = cep.summary(TRAININGS / f"{name}.jsonl.zst")["verdict"]
-    assert verdict["replay"]["holds"]
-    assert verdict["groups"][0]["slow_ranks"] == [1]
-    if measured:
-        assert 100 * (1 - 1 / verdict["job_slowdown"]) == pytest.approx(measured, abs=5)
-    assert "would take about" in verdict["headline"]
+    assert verdict["replay"]["holds"] and verdict["groups"][0]["slow_ranks"] == [1]
+    said = 100 * (1 - 1 / verdict["job_slowdown"])
+    words, least = ("about", measured - 5) if name == "fsdp_turns_forward" else ("up to", measured)
+    assert least <= said <= measured + 7 and f"would take {words}" in verdict["headline"]
 
 
 def test_what_peers_gain_by_waiting_makes_the_saving_a_bound(cep):

@@ -99,6 +99,7 @@ struct Finding {
     std::optional<double> cost_share{};  // of the time of the steps, if nothing else were the matter; none if unknown
     double waited_share = 0;             // of the time of the steps: what the others wait for it; 0 if unknown
     bool is_up_to_hosts = false;         // the others wait much longer for it than their hosts are ahead
+    double least_wait_share = 0;         // of the time of the steps: what each of the others waits at least
     bool is_approximate = false;         // it costs about that: the replay does not see all waiting for it
     double loss_share = 0;  // of what would be gained if the job were balanced, its sources evened out in turn
 

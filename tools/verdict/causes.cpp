@@ -70,6 +70,11 @@ std::string why_bound(const Verdict& verdict) {
     if (!replay.is_possible)
         return fmt::format("the saving is {}, as the steps cannot be replayed: {}",
                            verdict.ledger.is_timed ? "approximate" : "a bound", replay.reason);
+    if (verdict.saving_precision == Precision::at_most && replay.holds() && !replay.peers_may_be_rested)
+        return fmt::format(
+            "the saving is a bound: devices already wait for their hosts {} of the time, and would wait "
+            "longer without the difference",
+            format_percent(verdict.shares ? verdict.shares->host : 0));
     if (verdict.saving_precision == Precision::at_most && replay.holds())
         return "the saving is a bound: GPUs that wait run faster at their power limit, and part of the difference may "
                "be "

@@ -86,6 +86,20 @@ void set_bound(const JudgedJob& judged, Verdict& verdict) {
     if (!is_timed) verdict.mean_step_ms.reset();
 }
 
+// Where devices wait for their hosts for longer than would be saved, they may do so for some of that, too. What ranks
+// wait that are not slow is a bound: without any waiting their own work would be left.
+void bound_where_hosts_are_late(const JudgedJob& judged, Verdict& verdict) {
+    if (verdict.saving_precision != Precision::about || !verdict.shares || !verdict.job_slowdown) return;
+    const double saved_share = 1 - 1 / *verdict.job_slowdown;
+    if (verdict.shares->host <= saved_share) return;
+    double most_share = 0;
+    for (const Finding& one : verdict.findings)
+        if (is_of_slow_ranks(one) && one.is_costly) most_share = std::max(most_share, one.least_wait_share);
+    if (most_share <= saved_share) return;
+    set_saving_ms(judged, std::min(most_share, most_saving) * *verdict.mean_step_ms, verdict);
+    verdict.saving_precision = Precision::at_most;
+}
+
 }  // namespace
 
 void set_saving(const JudgedJob& judged, Verdict& verdict) {
@@ -102,11 +116,14 @@ void set_saving(const JudgedJob& judged, Verdict& verdict) {
     if (!verdict.names_ranks()) return set_saving_ms(judged, 0, verdict);
     const bool is_approximate = std::any_of(verdict.findings.begin(), verdict.findings.end(),
                                             [](const Finding& one) { return one.is_approximate; });
-    if (!is_usable || is_approximate) return set_bound(judged, verdict);
-    set_share(judged, verdict.replay.saving, verdict);
-    if (!verdict.replay.holds()) return;
-    if (verdict.replay.peers_may_be_rested) verdict.saving_precision = Precision::at_most;
-    if (is_up_to_hosts(verdict)) verdict.saving_precision = Precision::about;
+    if (!is_usable || is_approximate) {
+        set_bound(judged, verdict);
+    } else {
+        set_share(judged, verdict.replay.saving, verdict);
+        if (verdict.replay.holds() && verdict.replay.peers_may_be_rested) verdict.saving_precision = Precision::at_most;
+        if (verdict.replay.holds() && is_up_to_hosts(verdict)) verdict.saving_precision = Precision::about;
+    }
+    bound_where_hosts_are_late(judged, verdict);
 }
 
 void settle(const JudgedJob& judged, Verdict& verdict) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -320,21 +321,28 @@ class Finder {
         constexpr double least_quantile = 0.25;  // the least may be of lost rows
         const std::vector<std::vector<double>> avoidable_ms =
             quantiles_over_ranks(table_.avoidable_ms, others, std::array{least_quantile, 0.5});
-        double most_ms = one.all_excess_ms;
+        double most_ms = std::min(one.all_excess_ms, least_wait_ms(one, others, table_.avoidable_ms));
         if (const auto least = waits_of(one, [&](std::size_t step) { return avoidable_ms[0][step]; }); !least.empty())
             most_ms = std::min(most_ms, mean_of(least));
-        for (const std::size_t rank : others)
-            if (const auto of_rank =
-                    waits_of(one, [&](std::size_t step) { return table_.avoidable_ms.at(rank, step); });
-                !of_rank.empty())
-                most_ms = std::min(most_ms, mean_of(of_rank));
         const double longer_ms = longer_waits_ms(one, others_ms, table_.wait_ms);
         judge(one, is_known, longer_ms, most_ms);
         if (!is_known) return;
         constexpr double much_longer = 1.25;
         one.waited_share = share_of(one, longer_waits_ms(one, avoidable_ms[1], table_.avoidable_ms));
         one.is_up_to_hosts = share_of(one, longer_ms) > much_longer * one.waited_share;
+        one.least_wait_share = share_of(one, least_wait_ms(one, others, table_.wait_ms));
         one.waiters_median_wait_ms = median_of(waits_ms);
+    }
+
+    /// What each of the others waits at least in a slow step, mean.
+    [[nodiscard]] double least_wait_ms(const Straggler& one, const std::vector<std::size_t>& others,
+                                       const StepMatrix& waits) const {
+        double least_ms = std::numeric_limits<double>::infinity();
+        for (const std::size_t rank : others)
+            if (const auto of_rank = waits_of(one, [&](std::size_t step) { return waits.at(rank, step); });
+                !of_rank.empty())
+                least_ms = std::min(least_ms, mean_of(of_rank));
+        return least_ms;
     }
 
     /// Of the time of all steps: so long in each slow one.
