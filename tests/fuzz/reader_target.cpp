@@ -52,10 +52,10 @@ class Notes : public RowSink {
 std::string read_as(const InputFile& file, std::size_t block_bytes) {
     Notes notes;
     Progress progress(0);
-    ReadingThread thread;
+    RowReader reader;
     RunTracker runs;
     return notes.finish(
-        read_file({file, notes, runs, nullptr}, thread, progress, {block_bytes, line_limit_bytes}, false));
+        read_file({file, notes, runs, nullptr}, reader, progress, false, block_bytes, line_limit_bytes));
 }
 
 /// Line by line, each with the parser.

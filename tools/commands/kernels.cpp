@@ -50,10 +50,8 @@ struct KernelsCommand {
     [[nodiscard]] kernels::KernelReport read(const tool::InputSet& set) const {
         tool::Progress progress(set.size_bytes);
         std::vector<kernels::TraceOutcome> outcomes(set.files.size());
-        tool::for_all(set.files.size(), input.reading().thread_count(), [&](std::size_t i) {
-            outcomes[i] =
-                kernels::read_and_analyze(set.files[i], [&](std::uint64_t bytes) { progress.advance(bytes); });
-        });
+        tool::for_all(set.files.size(), input.reading().thread_count(),
+                      [&](std::size_t i) { outcomes[i] = kernels::read_and_analyze(set.files[i], progress); });
         return kernels::make_report(std::move(outcomes), set);
     }
 

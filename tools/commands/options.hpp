@@ -31,7 +31,7 @@ struct InputOptions {
     void add_to(Arguments& command);
     /// Throws UsageError where no input is named.
     [[nodiscard]] tool::InputSet find() const;
-    [[nodiscard]] tool::ReadOptions reading(tool::WorkRange range = {}) const { return {threads, {}, range}; }
+    [[nodiscard]] tool::ReadOptions reading(tool::WorkRange range = {}) const { return {threads, range}; }
     /// Whether to write colours to standard output.
     [[nodiscard]] bool colors() const;
 };

@@ -198,8 +198,8 @@ double to_ms(std::int64_t time_ns) {
     return static_cast<double>(time_ns) / 1e6;
 }
 
-TraceOutcome read_and_analyze(const tool::InputFile& file, const std::function<void(std::uint64_t)>& on_bytes) {
-    TraceOutcome outcome{read_trace(file, on_bytes), {}};
+TraceOutcome read_and_analyze(const tool::InputFile& file, tool::Progress& progress) {
+    TraceOutcome outcome{read_trace(file, progress), {}};
     outcome.trace = analyze(outcome.data);
     outcome.data.events = {};
     outcome.data.kernels = {};

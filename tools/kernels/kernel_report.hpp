@@ -77,8 +77,7 @@ struct TraceOutcome {
 };
 
 /// Reads a trace and adds it up.
-[[nodiscard]] TraceOutcome read_and_analyze(const tool::InputFile& file,
-                                            const std::function<void(std::uint64_t)>& on_bytes);
+[[nodiscard]] TraceOutcome read_and_analyze(const tool::InputFile& file, tool::Progress& progress);
 
 /// `outcomes` are in the order of the inputs' files.
 [[nodiscard]] KernelReport make_report(std::vector<TraceOutcome> outcomes, const tool::InputSet& inputs);

@@ -22,8 +22,8 @@ struct TextHash {
 
 class TraceReader {
   public:
-    TraceReader(tool::ByteSource& source, const std::function<void(std::uint64_t)>& on_bytes, TraceData& data)
-        : source_(source), window_(source, on_bytes), data_(data) {}
+    TraceReader(tool::ByteSource& source, tool::Progress& progress, TraceData& data)
+        : source_(source), window_(source, progress), data_(data) {}
 
     void read() {
         skip_byte_order_mark();
@@ -59,7 +59,7 @@ class TraceReader {
             data_.unusable = "not a trace: none of its elements is an event";
     }
 
-    void damage(std::string why) { data_.add_damage(window_.offset_bytes(), std::move(why)); }
+    void damage(std::string why) { data_.add_damage(window_.offset_of(window_.at), std::move(why)); }
 
     void cut_off() { broken("the trace is cut off here; whole events in front of it count"); }
 
@@ -165,7 +165,7 @@ class TraceReader {
 
     void read_event() {
         std::string_view text;
-        const std::uint64_t offset_bytes = window_.offset_bytes();
+        const std::uint64_t offset_bytes = window_.offset_of(window_.at);
         const ValueEnd end = window_.take_value(text);
         if (end.why != ValueEnd::Why::whole) return resume(end.why);
         ++data_.all_events;
@@ -280,12 +280,12 @@ void TraceData::add_damage(std::uint64_t offset_bytes, std::string why) {
     if (damages.size() < max_shown) damages.push_back({offset_bytes, std::move(why)});
 }
 
-TraceData read_trace(const tool::InputFile& file, const std::function<void(std::uint64_t)>& on_bytes) {
+TraceData read_trace(const tool::InputFile& file, tool::Progress& progress) {
     TraceData data;
     data.path = file.path;
     try {
         const auto source = tool::open_source(file);
-        TraceReader(*source, on_bytes, data).read();
+        TraceReader(*source, progress, data).read();
     } catch (const tool::ReadError& error) {
         const std::string_view why = error.what();
         const std::string prefix = file.path + ": ";

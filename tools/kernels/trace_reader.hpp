@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/progress.hpp"
 #include "kernels/event.hpp"
 #include "read/inputs.hpp"
 
@@ -81,7 +81,7 @@ struct TraceData {
 [[nodiscard]] std::optional<std::int64_t> rank_of_trace_name(std::string_view path);
 
 /// Reads a trace. Never throws for what is in it: damage is counted and located, and what is whole in front of a cut is
-/// kept. `on_bytes` hears of bytes taken from the file.
-[[nodiscard]] TraceData read_trace(const tool::InputFile& file, const std::function<void(std::uint64_t)>& on_bytes);
+/// kept.
+[[nodiscard]] TraceData read_trace(const tool::InputFile& file, tool::Progress& progress);
 
 }  // namespace cep::kernels

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #if defined(__SSE2__)
@@ -160,34 +159,6 @@ const char* skip_blanks(const char* at, const char* end) {
 std::string_view inside_quotes(std::string_view value) {
     const bool quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
     return quoted ? value.substr(1, value.size() - 2) : std::string_view();
-}
-
-TraceWindow::TraceWindow(tool::ByteSource& source, std::function<void(std::uint64_t)> on_bytes, std::size_t block_bytes)
-    : source_(source),
-      on_bytes_(std::move(on_bytes)),
-      block_bytes_(block_bytes),
-      bytes_(block_bytes + text_padding_bytes) {
-    at = bytes_.data();
-}
-
-bool TraceWindow::extend() {
-    const auto done = static_cast<std::size_t>(at - bytes_.data());
-    const std::size_t kept = size_ - done;
-    if (ended_ || kept >= max_value_bytes) return false;
-    std::memmove(bytes_.data(), at, kept);
-    first_offset_ += done;
-    // Room for as much again keeps the moving linear in the bytes.
-    if (kept > bytes_.size() / 2) bytes_.resize(2 * bytes_.size());
-    at = bytes_.data();
-    size_ = kept;
-    const std::size_t room = bytes_.size() - text_padding_bytes - kept;
-    const std::size_t count = source_.read(bytes_.data() + kept, std::min(room, std::max(block_bytes_, kept)));
-    ended_ = count == 0;
-    size_ += count;
-    std::memset(bytes_.data() + size_, 0, text_padding_bytes);
-    const std::uint64_t taken = source_.bytes_taken();
-    if (on_bytes_) on_bytes_(taken - std::exchange(reported_bytes_, taken));
-    return count > 0;
 }
 
 char TraceWindow::peek() {

@@ -5,9 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string_view>
-#include <vector>
 
 #include "read/byte_source.hpp"
 
@@ -37,39 +35,17 @@ inline constexpr std::size_t text_padding_bytes = 64;
 [[nodiscard]] std::string_view inside_quotes(std::string_view value);
 
 /// The bytes of a trace that are in memory.
-class TraceWindow {
+class TraceWindow : public tool::ByteWindow {
   public:
     // Small enough to stay in a core's cache until its events are processed.
-    static constexpr std::size_t default_block_bytes = std::size_t{256} << 10;
-    static constexpr std::size_t max_value_bytes = std::size_t{64} << 20;
+    static constexpr std::size_t block_bytes = std::size_t{256} << 10;
 
-    TraceWindow(tool::ByteSource& source, std::function<void(std::uint64_t)> on_bytes,
-                std::size_t block_bytes = default_block_bytes);
+    TraceWindow(tool::ByteSource& source, tool::Progress& progress) : ByteWindow(source, progress, block_bytes) {}
 
-    const char* at = nullptr;  // bytes in front of it may be dropped
-
-    [[nodiscard]] const char* end() const { return bytes_.data() + size_; }
-    /// Reads more bytes; `at` still points to the same byte. False if the source ends or the limit is reached.
-    bool extend();
-    [[nodiscard]] bool ended() const { return ended_; }
-    [[nodiscard]] std::uint64_t offset_bytes() const { return offset_of(at); }
-    [[nodiscard]] std::uint64_t offset_of(const char* byte) const {
-        return first_offset_ + static_cast<std::uint64_t>(byte - bytes_.data());
-    }
     /// Moves `at` to the next byte that is not blank. '\0' at the end.
     char peek();
     /// Takes the value at `at`, whatever its length, and moves `at` behind it.
     ValueEnd take_value(std::string_view& value);
-
-  private:
-    tool::ByteSource& source_;
-    std::function<void(std::uint64_t)> on_bytes_;
-    std::size_t block_bytes_;
-    std::vector<char> bytes_;
-    std::size_t size_ = 0;
-    std::uint64_t first_offset_ = 0;
-    std::uint64_t reported_bytes_ = 0;
-    bool ended_ = false;
 };
 
 }  // namespace cep::kernels

@@ -86,10 +86,12 @@ class CompressedSource : public ByteSource {
         : input_(std::move(input)), block_(block_bytes), piece_(piece_bytes) {}
 
     std::size_t read(char* out, std::size_t capacity) override {
-        while (given_ == made_ && !stopped_) make_piece();
-        const std::size_t size = std::min(capacity, made_ - given_);
-        std::memcpy(out, piece_.data() + given_, size);
-        given_ += size;
+        std::size_t size = give(out, capacity);
+        // An error of the file comes after what was made before it.
+        while (!stopped_ && size < capacity && (size == 0 || !left_.empty())) {
+            make_piece();
+            size += give(out + size, capacity - size);
+        }
         given_bytes_ += size;
         if (!stopped_ && given_bytes_ > always_allowed_bytes + max_ratio * bytes_taken())
             stop(std::string(too_compressed) + ": the rest is not read; decompress the file to read all of it");
@@ -110,6 +112,12 @@ class CompressedSource : public ByteSource {
     }
 
   private:
+    std::size_t give(char* out, std::size_t capacity) {
+        const std::size_t size = std::min(capacity, made_ - given_);
+        std::memcpy(out, piece_.data() + given_, size);
+        given_ += size;
+        return size;
+    }
     void make_piece() {
         given_ = made_ = 0;
         if (left_.empty()) left_ = {block_.data(), refill()};
@@ -221,68 +229,32 @@ std::unique_ptr<ByteSource> open_source(const InputFile& file) {
     return input;
 }
 
-// Reads until the block has `room` bytes or the source ends. An error is kept until the lines before it are delivered.
-void BlockReader::fill(Block& block, std::size_t room) {
-    if (block.bytes.size() < room + RowParser::padding_bytes) block.bytes.resize(room + RowParser::padding_bytes);
-    try {
-        while (block.size < room && !ended_) {
-            const std::size_t count = source_.read(block.bytes.data() + block.size, room - block.size);
-            block.size += count;
-            ended_ = count == 0;
-        }
-    } catch (const ReadError& error) {
-        error_ = error.what();
-        ended_ = true;
-    }
+ByteWindow::ByteWindow(ByteSource& source, Progress& progress, std::size_t block_bytes, std::size_t limit_bytes)
+    : source_(source),
+      progress_(progress),
+      block_bytes_(block_bytes),
+      limit_bytes_(limit_bytes),
+      bytes_(block_bytes + RowParser::padding_bytes) {
+    at = bytes_.data();
 }
 
-void BlockReader::keep_rest(Block& block, std::size_t lines_size) {
-    rest_.assign(block.bytes.data() + lines_size, block.size - lines_size);
-    block.size = lines_size;
-}
-
-void BlockReader::skip_line(Block& block) {
-    block.too_long = true;
-    for (;;) {
-        block.size = 0;
-        fill(block, std::min(block_bytes_, line_limit_bytes_));
-        const std::size_t newline = block.text().find('\n');
-        block.complete = newline != std::string_view::npos;
-        if (block.complete) keep_rest(block, newline + 1);
-        if (block.complete || ended_) break;
-    }
-    block.size = 0;
-}
-
-bool BlockReader::next(Block& block) {
-    block.too_long = block.complete = false;
-    block.size = 0;
-    // A long line needed much memory; short ones do not.
-    if (block.bytes.size() > 8 * block_bytes_ + RowParser::padding_bytes) block.bytes = {};
-    std::size_t room = std::min(std::max(block_bytes_, rest_.size()), line_limit_bytes_);
-    if (block.bytes.size() < room + RowParser::padding_bytes) block.bytes.resize(room + RowParser::padding_bytes);
-    std::memcpy(block.bytes.data(), rest_.data(), rest_.size());
-    block.size = rest_.size();
-    rest_.clear();
-    while (!ended_) {
-        fill(block, room);
-        if (ended_) break;
-        const std::size_t newline = block.text().rfind('\n');
-        if (newline != std::string_view::npos) {
-            keep_rest(block, newline + 1);
-            break;
-        }
-        if (room == line_limit_bytes_) {
-            skip_line(block);
-            break;
-        }
-        room = std::min(2 * room, line_limit_bytes_);
-    }
-    // Drop the part of a line in front of an error.
-    if (ended_ && !error_.empty() && !block.too_long) block.size = block.text().rfind('\n') + 1;
-    std::memset(block.bytes.data() + block.size, 0, RowParser::padding_bytes);
-    if (block.size == 0 && !block.too_long && !error_.empty()) throw ReadError(std::exchange(error_, {}));
-    return block.size > 0 || block.too_long;
+bool ByteWindow::extend() {
+    const auto done = static_cast<std::size_t>(at - bytes_.data());
+    const std::size_t kept = size_ - done;
+    if (ended_ || kept >= limit_bytes_) return false;
+    std::memmove(bytes_.data(), at, kept);
+    first_offset_ += done;
+    // Room for as much again keeps the moving linear in the bytes.
+    const std::size_t room = std::min(std::max(block_bytes_, 2 * kept), limit_bytes_);
+    if (bytes_.size() < room + RowParser::padding_bytes) bytes_.resize(room + RowParser::padding_bytes);
+    at = bytes_.data();
+    size_ = kept;
+    size_ += source_.read(bytes_.data() + kept, room - kept);
+    ended_ = size_ == kept;
+    std::memset(bytes_.data() + size_, 0, RowParser::padding_bytes);
+    const std::uint64_t taken = source_.bytes_taken();
+    progress_.advance(taken - std::exchange(reported_bytes_, taken));
+    return !ended_;
 }
 
 }  // namespace cep::tool

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/progress.hpp"
 #include "read/inputs.hpp"
 
 namespace cep::tool {
@@ -33,40 +34,38 @@ class ByteSource {
 /// Throws ReadError.
 [[nodiscard]] std::unique_ptr<ByteSource> open_source(const InputFile& file);
 
-/// Some lines. Use the same object for the next block: its memory is kept.
-struct Block {
-    std::vector<char> bytes;
-    std::size_t size = 0;   // of the lines; NULs follow
-    bool too_long = false;  // the block stands for one line that is longer than the limit, without its text
-    bool complete = false;  // with too_long: a newline ended that line
-
-    /// Each line ends with a newline, but for the last line of a file.
-    [[nodiscard]] std::string_view text() const { return {bytes.data(), size}; }
-};
-
-class BlockReader {
+/// The bytes of a source that are in memory: a window that moves. RowParser::padding_bytes NULs follow them.
+class ByteWindow {
   public:
-    // Small enough to stay in a core's cache until its rows are processed.
+    // Small enough to stay in a core's cache until its bytes are processed.
     static constexpr std::size_t default_block_bytes = std::size_t{128} << 10;
-    static constexpr std::size_t default_line_limit_bytes = std::size_t{64} << 20;
+    static constexpr std::size_t default_limit_bytes = std::size_t{64} << 20;
 
-    explicit BlockReader(ByteSource& source, std::size_t block_bytes = default_block_bytes,
-                         std::size_t line_limit_bytes = default_line_limit_bytes)
-        : source_(source), block_bytes_(block_bytes), line_limit_bytes_(line_limit_bytes) {}
+    /// The progress hears of the bytes that are taken from the file.
+    ByteWindow(ByteSource& source, Progress& progress, std::size_t block_bytes = default_block_bytes,
+               std::size_t limit_bytes = default_limit_bytes);
 
-    /// Reads the next block. False at the end. Delivers the lines before a read error first, then throws ReadError.
-    bool next(Block& block);
+    const char* at = nullptr;  // bytes in front of it may be dropped
+
+    [[nodiscard]] const char* end() const { return bytes_.data() + size_; }
+    [[nodiscard]] std::string_view text() const { return {at, end()}; }
+    /// Reads more bytes; `at` still points to the same byte. False if the source ends or the limit is reached. Throws
+    /// ReadError.
+    bool extend();
+    [[nodiscard]] bool ended() const { return ended_; }
+    [[nodiscard]] std::uint64_t offset_of(const char* byte) const {
+        return first_offset_ + static_cast<std::uint64_t>(byte - bytes_.data());
+    }
 
   private:
-    void fill(Block& block, std::size_t room);
-    void keep_rest(Block& block, std::size_t lines_size);
-    void skip_line(Block& block);
-
     ByteSource& source_;
+    Progress& progress_;
     std::size_t block_bytes_;
-    std::size_t line_limit_bytes_;
-    std::string rest_;  // the begin of the next block's first line
-    std::string error_;
+    std::size_t limit_bytes_;
+    std::vector<char> bytes_;
+    std::size_t size_ = 0;
+    std::uint64_t first_offset_ = 0;
+    std::uint64_t reported_bytes_ = 0;
     bool ended_ = false;
 };
 

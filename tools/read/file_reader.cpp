@@ -25,10 +25,24 @@ bool is_blank(std::string_view text) {
 
 }  // namespace
 
-void LineValidator::take_block(const Block& block) {
-    if (block.too_long) return take_too_long_line(block.complete);
-    const char* at = block.text().data();
-    for (const char* const end = at + block.size; at < end && !gave_up_;) at = take_line_at(at, end);
+bool LineValidator::take_lines(ByteWindow& window) {
+    is_in_long_line_ |= !window.extend() && !window.ended();
+    if (is_in_long_line_) {
+        take_rest_of_long_line(window);
+    } else {
+        const std::size_t size = window.ended() ? window.text().size() : window.text().rfind('\n') + 1;
+        for (const char* const end = window.at + size; window.at < end && !gave_up_;)
+            window.at = take_line_at(window.at, end);
+    }
+    return !window.ended();
+}
+
+void LineValidator::take_rest_of_long_line(ByteWindow& window) {
+    const std::size_t newline = window.text().find('\n');
+    const bool complete = newline != std::string_view::npos;
+    window.at = complete ? window.at + newline + 1 : window.end();
+    is_in_long_line_ = !complete;
+    if (complete || window.ended()) take_too_long_line(complete);
 }
 
 // Where the next line begins.
@@ -140,26 +154,21 @@ void FileReport::end_early(const std::string& why) {
     cut_off = true;
 }
 
-FileReport read_file(const FileTask& task, ReadingThread& thread, Progress& progress, const BlockSizes& sizes,
-                     const std::atomic<bool>& abandoned) {
+FileReport read_file(const FileTask& task, RowReader& reader, Progress& progress, const std::atomic<bool>& abandoned,
+                     std::size_t block_bytes, std::size_t line_limit_bytes) {
     const InputFile& file = task.file;
-    LineValidator lines(file.path, task.sink, thread.reader, task.runs, task.selection);
+    LineValidator lines(file.path, task.sink, reader, task.runs, task.selection);
     FileReport& report = lines.report();
     std::unique_ptr<ByteSource> source;
-    const auto count_bytes = [&] {
-        progress.advance(source->bytes_taken() - std::exchange(report.bytes, source->bytes_taken()));
-    };
     try {
         source = open_source(file);
-        BlockReader blocks(*source, sizes.block_bytes, sizes.line_limit_bytes);
-        while (!abandoned && !lines.gave_up() && blocks.next(thread.block)) {
-            count_bytes();
-            lines.take_block(thread.block);
-        }
+        ByteWindow window(*source, progress, block_bytes, line_limit_bytes);
+        bool goes_on = true;
+        while (goes_on && !abandoned && !lines.gave_up()) goes_on = lines.take_lines(window);
     } catch (const ReadError& error) {
         report.unreadable = error.what();
     }
-    if (source != nullptr) count_bytes();
+    if (source != nullptr) report.bytes = source->bytes_taken();
     if (!report.unreadable.empty()) return std::move(report);
     if (report.rows == 0 && report.skipped_rows > 0 && !file.name_rank) report.set_no_rank_file();
     if (!source->damage().empty() && report.is_rank_file) report.end_early(source->damage());

@@ -30,7 +30,8 @@ class LineValidator {
         report_.path = path;
     }
 
-    void take_block(const Block& block);
+    /// Takes those that end in the next bytes of the window. False at the end of its source. Throws ReadError.
+    bool take_lines(ByteWindow& window);
     /// Takes a line without its newline. `complete`: it had one. RowParser::padding_bytes must be readable behind it.
     void take_line(std::string_view text, bool complete);
     void take_too_long_line(bool complete);
@@ -40,6 +41,7 @@ class LineValidator {
     [[nodiscard]] FileReport& report() { return report_; }
 
   private:
+    void take_rest_of_long_line(ByteWindow& window);
     const char* take_line_at(const char* at, const char* end);
     void give(const Row& row) {
         RunOfRow run;
@@ -62,18 +64,8 @@ class LineValidator {
     const FileSelection* selection_;
     FileReport report_;
     std::uint64_t damaged_bytes_ = 0;
+    bool is_in_long_line_ = false;  // which has more bytes than a window may
     bool gave_up_ = false;
-};
-
-struct BlockSizes {
-    std::size_t block_bytes = BlockReader::default_block_bytes;
-    std::size_t line_limit_bytes = BlockReader::default_line_limit_bytes;
-};
-
-/// The state of one reading thread, for all files that it reads.
-struct ReadingThread {
-    RowReader reader;
-    Block block;
 };
 
 /// A file, who takes its rows, and which ones.
@@ -85,8 +77,10 @@ struct FileTask {
 };
 
 /// Reads the file to its end, or until it is abandoned. Damage in it is reported, never thrown; exceptions of the sink
-/// are thrown on.
-[[nodiscard]] FileReport read_file(const FileTask& task, ReadingThread& thread, Progress& progress,
-                                   const BlockSizes& sizes, const std::atomic<bool>& abandoned);
+/// are thrown on. The reader may have read other files.
+[[nodiscard]] FileReport read_file(const FileTask& task, RowReader& reader, Progress& progress,
+                                   const std::atomic<bool>& abandoned,
+                                   std::size_t block_bytes = ByteWindow::default_block_bytes,
+                                   std::size_t line_limit_bytes = ByteWindow::default_limit_bytes);
 
 }  // namespace cep::tool

@@ -27,7 +27,7 @@ class ReadingPool {
   public:
     ReadingPool(const InputSet& set, const ReadOptions& options, RunSelection& selection,
                 const detail::SinkCalls& calls)
-        : set_(set), sizes_(options.sizes), selection_(selection), is_settled_(selection.is_settled()), calls_(calls) {
+        : set_(set), selection_(selection), is_settled_(selection.is_settled()), calls_(calls) {
         std::uint64_t bytes = 0;
         for (std::size_t i = 0; i < set.files.size(); ++i) {
             if (is_settled_ && selection.of_file(i).has_none()) continue;
@@ -72,14 +72,14 @@ class ReadingPool {
     }
 
     void work() {
-        ReadingThread thread;
+        RowReader reader;
         std::unique_lock lock(mutex_);
         for (std::size_t index = 0; start_file(lock, index);) {
             Task& task = tasks_[index];
             try {
                 task.sink = calls_.make(set_.files[files_[index]], index);
                 lock.unlock();
-                read(index, task, thread);
+                read(index, task, reader);
                 lock.lock();
             } catch (...) {
                 if (!lock.owns_lock()) lock.lock();
@@ -100,11 +100,11 @@ class ReadingPool {
         return next_file_ < end_ && ++next_file_ > 0;
     }
 
-    void read(std::size_t index, Task& task, ReadingThread& thread) {
+    void read(std::size_t index, Task& task, RowReader& reader) {
         const std::size_t file = files_[index];
         const FileSelection* const selection = is_settled_ ? &selection_.of_file(file) : nullptr;
         task.report =
-            read_file({set_.files[file], *task.sink, task.runs, selection}, thread, *progress_, sizes_, task.abandoned);
+            read_file({set_.files[file], *task.sink, task.runs, selection}, reader, *progress_, task.abandoned);
         if (!task.abandoned) task.sink->end(task.runs);
     }
 
@@ -131,7 +131,6 @@ class ReadingPool {
     }
 
     const InputSet& set_;
-    const BlockSizes sizes_;
     RunSelection& selection_;
     const bool is_settled_;
     const detail::SinkCalls& calls_;

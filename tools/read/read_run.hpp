@@ -22,7 +22,6 @@ namespace cep::tool {
 
 struct ReadOptions {
     unsigned threads = 0;  // 0: as many as there are usable cores
-    BlockSizes sizes;
     WorkRange range{};
 
     [[nodiscard]] unsigned thread_count() const { return threads > 0 ? threads : usable_cores(); }

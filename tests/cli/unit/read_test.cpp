@@ -9,50 +9,50 @@
 #include "base/failure.hpp"
 #include "base/output.hpp"
 #include "own_path.hpp"
-#include "read/byte_source.hpp"
-#include "read/inputs.hpp"
-#include "read/row.hpp"
+#include "read/file_reader.hpp"
 #include "rows.hpp"
 #include "text_source.hpp"
 
 namespace cep::tool {
 namespace {
 
-/// What the blocks hold; "too long" stands for a line left out, with "|" behind it where the file ended in it.
-std::vector<std::string> blocks_of(const std::string& text, std::size_t block_bytes, std::size_t limit_bytes,
-                                   std::size_t piece_bytes = 7) {
-    TextSource source(text, piece_bytes);
-    BlockReader reader(source, block_bytes, limit_bytes);
-    std::vector<std::string> blocks;
-    for (Block block; reader.next(block);) {
-        const std::string_view padding(block.bytes.data() + block.size, RowParser::padding_bytes);
-        EXPECT_EQ(padding, std::string(RowParser::padding_bytes, '\0'));
-        blocks.emplace_back(block.too_long ? (block.complete ? "too long" : "too long|") : std::string(block.text()));
+/// Why the lines of a text, none of which is a row, are skipped, and what ends the reading.
+std::string skipped_of(TextSource source, std::size_t block_bytes, std::size_t limit_bytes) {
+    struct : RowSink {
+        void take(const Row&, RunOfRow, std::uint64_t) override {}
+    } sink;
+    RowReader reader;
+    RunTracker runs;
+    Progress progress(0);
+    LineValidator lines("file", sink, reader, runs, nullptr);
+    ByteWindow window(source, progress, block_bytes, limit_bytes);
+    const std::string nuls(RowParser::padding_bytes, '\0');
+    try {
+        for (bool more = true; more; more = lines.take_lines(window))
+            EXPECT_EQ(nuls, std::string(window.end(), nuls.size()));
+    } catch (const ReadError& error) {
+        lines.report().add_damage(0, error.what());
     }
-    return blocks;
+    std::string reasons;
+    for (const Damage& damage : lines.report().damages) reasons += damage.why + "; ";
+    return reasons;
 }
 
-TEST(BlockReader, LeavesOutALineOverTheLimitAndGoesOn) {
-    const std::string text = "a\n" + std::string(100, 'x') + "\nb\n" + std::string(100, 'y');
-    EXPECT_EQ(blocks_of(text, 10, 10), (std::vector<std::string>{"a\n", "too long", "b\n", "too long|"}));
+TEST(LineValidator, LeavesOutALineOverTheLimitAndGoesOn) {
+    EXPECT_EQ(skipped_of({"1\n" + std::string(100, 'x') + "\n2\n" + std::string(100, 'y'), 7}, 10, 10),
+              "not a JSON object; the line is too long; not a JSON object; cut off in the middle of a row; ");
 }
 
-TEST(BlockReader, ALineOfTheLimitIsTooLongAndOneOfLessIsNot) {
+TEST(LineValidator, ALineOfTheLimitIsTooLongAndOneOfLessIsNot) {
     for (const std::size_t block_bytes : {1U, 4U, 9U, 10U, 1000U}) {
-        EXPECT_EQ(blocks_of(std::string(9, 'x') + "\n", block_bytes, 10),
-                  std::vector<std::string>{std::string(9, 'x') + "\n"});
-        EXPECT_EQ(blocks_of(std::string(10, 'x') + "\n", block_bytes, 10), std::vector<std::string>{"too long"});
+        EXPECT_EQ(skipped_of({std::string(9, '1') + "\n", 7}, block_bytes, 10), "not a JSON object; ");
+        EXPECT_EQ(skipped_of({std::string(10, '1') + "\n", 7}, block_bytes, 10), "the line is too long; ");
     }
 }
 
-TEST(BlockReader, GivesTheLinesBeforeAnErrorAndThenTheError) {
-    TextSource source("ab\ncd\nhalf", 3, true);
-    BlockReader reader(source, 100);
-    Block block;
-    ASSERT_TRUE(reader.next(block));
-    EXPECT_EQ(block.text(), "ab\ncd\n");
-    EXPECT_THROW(reader.next(block), ReadError);
-    EXPECT_FALSE(reader.next(block));
+TEST(LineValidator, TakesTheLinesBeforeAnErrorAndNotTheOneThatItCuts) {
+    EXPECT_EQ(skipped_of({"1\n2\nhalf", 3, true}, 100, 100),
+              "not a JSON object; not a JSON object; the disk is gone; ");
 }
 
 class ByteSources : public testing::TestWithParam<const char*> {
