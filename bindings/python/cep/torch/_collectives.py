@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from typing import Any, Callable, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Mapping, Optional
 
 from .._attributes import Attributes
 from .._handle import Removable
@@ -26,21 +26,6 @@ from ._steps import step_listeners
 from ._waits import waits
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
-
-
-class _Call(NamedTuple):
-    """What the row of a call has in addition to its times, and what times it."""
-
-    name: str
-    bytes: Optional[int]
-    group: Group
-    coll: Optional[int]
-    is_async: bool
-    """Whether it returns before its result is ready."""
-    on_nccl: bool
-
-    def attributes(self, is_async: bool) -> Attributes:
-        return Attributes(self.bytes, None, self.group.name, self.coll, None, is_async)
 
 
 _ANNOUNCED = object()
@@ -63,12 +48,11 @@ class CommRecorder:
         set_inside(True)  # PyTorch's functions call each other: only the outermost is a row
         try:
             end_done_spans(self.profiler)
-            call = None if _is_coalescing() else self._describe(function, args, kwargs)
-            timing = None if call is None else self._begin(call)
-            if call is None or timing is None:
+            timing = None if _is_coalescing() else self._begin(function, function.given(args, kwargs))
+            if timing is None:
                 return function.original(*args, **kwargs)
             if timing is _ANNOUNCED:
-                return self._run_announced(call, function, args, kwargs)
+                return self._run_announced(function, args, kwargs)
             if isinstance(timing, AsyncSpan):
                 return self._run_async(timing, function, args, kwargs)
             # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
@@ -77,11 +61,10 @@ class CommRecorder:
         finally:
             set_inside(False)
 
-    def _describe(self, function: Function, args: Arguments, kwargs: Keywords) -> Optional[_Call]:
-        """None if the call gets no row."""
-        given, operation = function.given(args, kwargs), function.operation
+    def _begin(self, function: Function, given: Keywords) -> Any:
+        """What times a call: a region around it, the span of an asynchronous one, or _ANNOUNCED. None: it gets no row."""
         try:
-            found = self._find(operation, given)
+            found = self._find(function.operation, given)
         except Exception:  # the call itself raises what is wrong with its arguments
             return None
         if found is None:
@@ -89,41 +72,41 @@ class CommRecorder:
         try:
             group, coll = found
             tensors = function.tensors(given)
+            size = function.bytes(tensors, group.size)
             on_nccl = group.on_device and (not tensors or bool(tensors[0].is_cuda))
-            return _Call(operation.name, function.bytes(tensors, group.size), group, coll, function.is_async(given), on_nccl)
-        except Exception as error:
-            note_failure(error)
-            return None
-
-    def _begin(self, call: _Call) -> Any:
-        """What times a call: a region around it, the span of an asynchronous one, or _ANNOUNCED. None: it gets no row."""
-        try:
-            if call.on_nccl and self.nccl.is_held:
-                announce_call(self._region(call), call.attributes(False))
-                return _ANNOUNCED
-            if call.on_nccl:
+            if on_nccl and not self.nccl.is_held:
                 self.nccl.tell_of_unseen()
-            if not call.is_async:
-                name, size, group, coll = call[:4]
-                stream = None if call.on_nccl else HOST
+            elif on_nccl:
+                announce_call(self._region(function), (size, None, group.name, coll, None))
+                return _ANNOUNCED
+            if not function.is_async(given):
+                stream = None if on_nccl else HOST
+                name = function.operation.name
                 return self.profiler.region(name, kind="comm", stream=stream, bytes=size, group=group.name, coll=coll)
             # On the host clock, where a thread of the backend may end it.
-            return None if call.on_nccl else AsyncSpan(self._region(call), call.attributes(True))
+            return None if on_nccl else AsyncSpan(self._region(function), Attributes(size, None, group.name, coll, None, True))
         except Exception as error:
             note_failure(error)
             return None
 
-    def _region(self, call: _Call) -> Region:
-        return self.profiler._regions.get(call.name) or self.profiler.region(call.name, kind="comm")
+    def _region(self, function: Function) -> Region:
+        name = function.operation.name
+        return self.profiler._regions.get(name) or self.profiler.region(name, kind="comm")
 
-    def _run_announced(self, call: _Call, function: Function, args: Arguments, kwargs: Keywords) -> Any:
+    def _run_announced(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
         try:
             result = function.original(*args, **kwargs)
         finally:
             comm = withdraw_call()
-        if not comm and call.bytes and call.group.size > 1:
-            self.nccl.tell_of_unseen()
+        if not comm:
+            self._tell_if_unseen(function, function.given(args, kwargs))
         return result
+
+    def _tell_if_unseen(self, function: Function, given: Keywords) -> None:
+        """There is nothing to see of a call that moves nothing."""
+        group = resolve_group(given.get("group"))
+        if group is not None and self.groups.find(group).size > 1 and any(tensor.nbytes for tensor in function.tensors(given)):
+            self.nccl.tell_of_unseen()
 
     def _run_async(self, span: AsyncSpan, function: Function, args: Arguments, kwargs: Keywords) -> Any:
         try:

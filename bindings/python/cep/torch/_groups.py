@@ -12,7 +12,6 @@ from .._attributes import GROUP_MAX_BYTES
 from ._hooks import Indices
 from ._pytorch import ProcessGroup, dist, torch
 
-_c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None
 _ProcessGroup: Any = getattr(dist, "ProcessGroup", ())
 _ID_LENGTH = 8
 
@@ -68,7 +67,7 @@ def default_name(group: ProcessGroup) -> str:
 
     "world" for the default group. For others: what the group is for, its ranks, and PyTorch's name of it: "dp:0-6/2#3".
     """
-    if group is default_group():
+    if group is dist.GroupMember.WORLD:
         return "world"
     ranks = compact_ranks(dist.get_process_group_ranks(group))
     if len(ranks) > 24:
@@ -76,21 +75,11 @@ def default_name(group: ProcessGroup) -> str:
     return shortened(f"{_purpose(group)}:{ranks}#{_identity(group)}")
 
 
-def default_group() -> Optional[ProcessGroup]:
-    try:
-        group: ProcessGroup = _c10d._get_default_group()
-        return group
-    except (RuntimeError, ValueError):  # no group yet, or no more
-        return None
-
-
 def resolve_group(group: Any) -> Optional[ProcessGroup]:
-    """The process group that an argument means; None if this process is not in it."""
+    """The process group that an argument means; None if this process is not in it, or there is none."""
     if group is None:
-        return default_group()
-    if isinstance(group, _ProcessGroup):
-        return cast("ProcessGroup", group)
-    return default_group() if group is dist.GroupMember.WORLD else None
+        return cast("Optional[ProcessGroup]", dist.GroupMember.WORLD)
+    return group if isinstance(group, _ProcessGroup) else None
 
 
 def _runs_on_device(group: ProcessGroup) -> bool:

@@ -67,7 +67,9 @@ OPERATIONS = (
 
 def _tensors_of(value: Any) -> list[Tensor]:
     """The tensors of an argument: one, or those of a list of tensors or of messages."""
-    members = value if isinstance(value, (list, tuple)) else [value]
+    if isinstance(value, torch.Tensor):
+        return [value]
+    members = value if isinstance(value, (list, tuple)) else ()
     tensors = (getattr(member, "tensor", member) for member in members)
     return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
 
@@ -87,7 +89,8 @@ class Function:
     def given(self, args: Arguments, kwargs: Keywords) -> Keywords:
         """The arguments of a call by their parameters' names. Those that have their defaults are missing: the defaults
         of all parameters that are read here mean the same as None."""
-        return {**dict(zip(self._parameters, args)), **kwargs} if args else kwargs
+        by_position = dict(zip(self._parameters, args))
+        return {**by_position, **kwargs} if kwargs else by_position
 
     def is_async(self, given: Keywords) -> bool:
         """Whether the call returns before its result is ready."""
