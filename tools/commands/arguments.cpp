@@ -13,6 +13,23 @@
 #include "commands/help.hpp"
 
 namespace cep::cli {
+namespace {
+
+// Some versions of CLI11 take "" for 0, and what is too large for the largest number.
+const Check not_negative{[](const std::string& text) {
+    if (text.starts_with('-')) return text + " is negative";
+    return tool::parse_number<std::uint64_t>(text) ? "" : "'" + text + "' is not a whole number";
+}};
+
+// As of a variable that is not set.
+const Check not_empty{[](const std::string& text) { return text.empty() ? "its value is empty" : ""; }};
+
+CLI::Validator validator_of(const Check& check) {
+    const std::string words = check.words.empty() ? "" : fmt::format("{{{}}}", fmt::join(check.words, ","));
+    return CLI::Validator([check](std::string& text) { return check.why_not(text); }, words);
+}
+
+}  // namespace
 
 const Check positive_number{[](const std::string& text) {
     const auto number = tool::parse_number<double>(text);
@@ -37,109 +54,48 @@ Check one_of(const std::vector<std::string>& words) {
             words};
 }
 
-Option& Option::value(const std::string& name) {
-    option_->option_text(name);
-    return *this;
+void Arguments::add(const Target& target, const Option& option) {
+    CLI::Option* const added = std::visit(
+        [&]<typename To>(const To& to) {
+            if constexpr (std::is_same_v<To, bool*>)
+                return app_.add_flag(option.names, *to, option.help);
+            else if constexpr (std::is_pointer_v<To>)
+                return app_.add_option(option.names, *to, option.help);
+            else if constexpr (std::is_invocable_v<To>)
+                return app_.add_flag_callback(option.names, to, option.help);
+            else
+                return app_.add_option_function<std::string>(option.names, to, option.help);
+        },
+        target);
+    if (option.check.why_not) added->check(validator_of(option.check));
+    const std::string type = added->get_type_name();
+    if (type.starts_with("UINT")) added->check(validator_of(not_negative));
+    if (type.starts_with("TEXT") && option.names.starts_with('-')) added->check(validator_of(not_empty));
+    if (!option.value.empty()) added->option_text(option.value);
+    if (option.delimiter != '\0') added->delimiter(option.delimiter);
+    if (option.is_repeated) added->allow_extra_args(false);
+    if (option.is_required) added->required();
+    if (option.is_hidden) added->group(hidden_group);
 }
 
-Option& Option::check(const Check& check) {
-    const std::string words = check.words.empty() ? "" : fmt::format("{{{}}}", fmt::join(check.words, ","));
-    option_->check(CLI::Validator([check](std::string& text) { return check.why_not(text); }, words));
-    return *this;
-}
-
-Option& Option::description(const std::string& text) {
-    option_->description(text);
-    return *this;
-}
-
-Option& Option::required() {
-    option_->required();
-    return *this;
-}
-
-Option& Option::repeated() {
-    option_->allow_extra_args(false);
-    return *this;
-}
-
-Option& Option::separated_by(char delimiter) {
-    option_->delimiter(delimiter);
-    return *this;
-}
-
-Option& Option::excludes(const Option& other) {
-    option_->excludes(other.option_);
-    return *this;
-}
-
-Option& Option::hidden() {
-    option_->group(hidden_group);
-    return *this;
-}
-
-bool Option::is_given() const {
-    return option_->count() > 0;
-}
-
-std::string Option::name() const {
-    return option_->get_name();
-}
-
-template <typename Value>
-Option Arguments::add_option(const std::string& names, Value& value, const std::string& help) {
-    return Option(app_.add_option(names, value, help));
-}
-
-template Option Arguments::add_option(const std::string&, std::string&, const std::string&);
-template Option Arguments::add_option(const std::string&, std::vector<std::string>&, const std::string&);
-template Option Arguments::add_option(const std::string&, std::vector<std::uint64_t>&, const std::string&);
-template Option Arguments::add_option(const std::string&, int&, const std::string&);
-template Option Arguments::add_option(const std::string&, unsigned&, const std::string&);
-template Option Arguments::add_option(const std::string&, std::uint64_t&, const std::string&);
-template Option Arguments::add_option(const std::string&, double&, const std::string&);
-template Option Arguments::add_option(const std::string&, std::optional<double>&, const std::string&);
-template Option Arguments::add_option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
-
-Option Arguments::add_option_function(const std::string& names, const std::function<void(const std::string&)>& take,
-                                      const std::string& help) {
-    return Option(app_.add_option_function<std::string>(names, take, help));
-}
-
-Option Arguments::add_flag(const std::string& names, bool& flag, const std::string& help) {
-    return Option(app_.add_flag(names, flag, help));
-}
-
-Option Arguments::add_flag_callback(const std::string& names, const std::function<void()>& take,
-                                    const std::string& help) {
-    return Option(app_.add_flag_callback(names, take, help));
-}
-
-Option Arguments::get_option(const std::string& name) {
-    return Option(app_.get_option(name));
-}
-
-void Arguments::remove_option(const std::string& name) {
+void Arguments::remove(const std::string& name) {
     app_.remove_option(app_.get_option(name));
+}
+
+void Arguments::set_help(const std::string& name, const std::string& help) {
+    app_.get_option(name)->description(help);
+}
+
+void Arguments::exclude(const std::string& name, const std::string& other) {
+    app_.get_option(name)->excludes(app_.get_option(other));
+}
+
+bool Arguments::is_given(const std::string& name) const {
+    return app_.count(name) > 0;
 }
 
 void Arguments::set_examples(const std::string& examples) {
     app_.footer("Examples:\n" + examples);
-}
-
-void refuse_odd_values(CLI::App& command) {
-    // Some versions of CLI11 take "" for 0, and what is too large for the largest number.
-    const CLI::Validator not_negative(
-        [](std::string& text) {
-            if (text.starts_with('-')) return text + " is negative";
-            return tool::parse_number<std::uint64_t>(text) ? "" : "'" + text + "' is not a whole number";
-        },
-        "");
-    const CLI::Validator not_empty([](std::string& text) { return text.empty() ? "its value is empty" : ""; }, "");
-    for (CLI::Option* option : command.get_options()) {
-        if (option->get_type_name().starts_with("UINT")) option->check(not_negative);
-        if (option->get_type_name().starts_with("TEXT") && !option->get_lnames().empty()) option->check(not_empty);
-    }
 }
 
 void add_command(CLI::App& app, const std::string& name, const std::string& description,

@@ -6,12 +6,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace CLI {
 class App;
-class Option;
 }  // namespace CLI
 
 namespace cep::cli {
@@ -29,43 +30,33 @@ extern const Check positive_number;
 /// For arguments that take one of a few words.
 [[nodiscard]] Check one_of(const std::vector<std::string>& words);
 
-/// One option or argument of a command, which the application owns.
-class Option {
-  public:
-    explicit Option(CLI::Option* option) : option_(option) {}
-
-    /// What stands for the value in the help, such as "FILE".
-    Option& value(const std::string& name);
-    Option& check(const Check& check);
-    Option& description(const std::string& text);
-    Option& required();
-    /// May be given again, each time with one value.
-    Option& repeated();
-    Option& separated_by(char delimiter);
-    Option& excludes(const Option& other);
-    /// Leaves it out of the help.
-    Option& hidden();
-    [[nodiscard]] bool is_given() const;
-    /// "--output".
-    [[nodiscard]] std::string name() const;
-
-  private:
-    CLI::Option* option_;
+/// One option or argument of a command.
+struct Option {
+    std::string names;         // "-o,--output", or "INPUT" of an argument
+    std::string help{};        // what it is about
+    std::string value{};       // what stands for the value in the help, such as "FILE"
+    Check check{};             // of each value
+    char delimiter = '\0';     // between the values of a list; else there is one
+    bool is_required = false;  // may not be left out
+    bool is_repeated = false;  // may be given again, each time with one value
+    bool is_hidden = false;    // is not in the help
 };
+
+/// Where the value or the flag goes, or what takes it.
+using Target = std::variant<bool*, int*, unsigned*, std::uint64_t*, double*, std::string*, std::vector<std::string>*,
+                            std::vector<std::uint64_t>*, std::optional<double>*,
+                            std::function<void(const std::string&)>, std::function<void()>>;
 
 class Arguments {
   public:
     explicit Arguments(CLI::App& app) : app_(app) {}
 
-    /// `names`: "-o,--output", or "INPUT" of an argument. Defined for the types of values that commands have.
-    template <typename Value>
-    Option add_option(const std::string& names, Value& value, const std::string& help = "");
-    Option add_option_function(const std::string& names, const std::function<void(const std::string&)>& take,
-                               const std::string& help);
-    Option add_flag(const std::string& names, bool& flag, const std::string& help);
-    Option add_flag_callback(const std::string& names, const std::function<void()>& take, const std::string& help);
-    [[nodiscard]] Option get_option(const std::string& name);
-    void remove_option(const std::string& name);
+    /// Options that take a text refuse an empty one, and those that take an unsigned number a negative one.
+    void add(const Target& target, const Option& option);
+    void remove(const std::string& name);
+    void set_help(const std::string& name, const std::string& help);
+    void exclude(const std::string& name, const std::string& other);
+    [[nodiscard]] bool is_given(const std::string& name) const;
     /// The help ends with them.
     void set_examples(const std::string& examples);
     [[nodiscard]] CLI::App& app() { return app_; }
@@ -73,9 +64,5 @@ class Arguments {
   private:
     CLI::App& app_;
 };
-
-/// Makes the options of a command refuse an empty value, as of a variable that is not set, and those that take an
-/// unsigned number a negative one.
-void refuse_odd_values(CLI::App& command);
 
 }  // namespace cep::cli

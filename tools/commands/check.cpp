@@ -49,10 +49,9 @@ struct CheckCommand {
         input.add_to(check);
         run_options.add_to(check);
         output.add_to(check, "cep.check/1", "A line for each file");
-        Option strict = check.get_option("--strict");
-        strict.description("Exit with status 4 if the input is incomplete or damaged (the default)");
-        check.add_flag("--lenient", lenient, "Exit with status 0 if the input is incomplete or damaged")
-            .excludes(strict);
+        check.set_help("--strict", "Exit with status 4 if the input is incomplete or damaged (the default)");
+        check.add(&lenient, {"--lenient", "Exit with status 0 if the input is incomplete or damaged"});
+        check.exclude("--lenient", "--strict");
         check.set_examples(
             "  cep check output/cuda_event_profiler\n"
             "  cep check output && cep merge -o job.jsonl output\n"

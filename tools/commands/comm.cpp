@@ -106,24 +106,23 @@ struct CommCommand {
     }
 
     void add_model_options(Arguments& app) {
-        app.add_option(
-               "--by", by,
-               "A line for each kind of group and its number of ranks, or for each group: kind, group (default kind)")
-            .check(one_of({"kind", "group"}))
-            .value("WHAT");
-        app.add_option("--link-gb-per-s", link_gb_per_s,
-                       "Compare with a link of this many gigabytes a second in one direction")
-            .check(positive_number)
-            .value("GB");
-        app.add_option("--link-gbps", link_gbps).check(positive_number).hidden();  // in gigabits
-        app.add_option("--predict", predicted_bytes,
-                       "What these sizes would take, such as 64k,1M,2GiB (default: those that were measured)")
-            .value("BYTES,...");
-        app.add_option("--world", worlds,
-                       "What it would take with these numbers of ranks (default: the one that was measured)")
-            .value("N,...");
-        app.add_flag("--shard-bytes", shard_bytes,
-                     "The bytes of all_gather and reduce_scatter are those of one rank's shard, not of the whole");
+        app.add(&by,
+                {"--by",
+                 "A line for each kind of group and its number of ranks, or for each group: kind, group (default kind)",
+                 "WHAT", one_of({"kind", "group"})});
+        app.add(&link_gb_per_s,
+                {"--link-gb-per-s", "Compare with a link of this many gigabytes a second in one direction", "GB",
+                 positive_number});
+        app.add(&link_gbps, {.names = "--link-gbps", .check = positive_number, .is_hidden = true});  // in gigabits
+        app.add(&predicted_bytes,
+                {"--predict", "What these sizes would take, such as 64k,1M,2GiB (default: those that were measured)",
+                 "BYTES,..."});
+        app.add(&worlds,
+                {"--world", "What it would take with these numbers of ranks (default: the one that was measured)",
+                 "N,..."});
+        app.add(&shard_bytes,
+                {"--shard-bytes",
+                 "The bytes of all_gather and reduce_scatter are those of one rank's shard, not of the whole"});
     }
 
     void add_to(Arguments& comm) {

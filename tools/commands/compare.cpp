@@ -131,30 +131,29 @@ struct CompareCommand {
 
     void add_inputs(Arguments& app) {
         input.add_to(app);
-        app.remove_option("INPUT");
-        app.remove_option("--files-from");
-        app.add_option("A", path_a, "The job before: a rank file, a directory, a quoted glob, or -");
-        app.add_option("B", path_b, "The job after");
-        app.add_option("MORE", more, "With --scaling, further jobs");
-        app.add_flag("--scaling", scaling,
-                     "How much work a rank does in jobs of different sizes, and where it is lost");
-        app.add_option("--files-from-a", files_from_a, "Read more inputs of A from FILE, one a line").value("FILE");
-        app.add_option("--files-from-b", files_from_b, "Read more inputs of B from FILE, one a line").value("FILE");
+        app.remove("INPUT");
+        app.remove("--files-from");
+        app.add(&path_a, {"A", "The job before: a rank file, a directory, a quoted glob, or -"});
+        app.add(&path_b, {"B", "The job after"});
+        app.add(&more, {"MORE", "With --scaling, further jobs"});
+        app.add(&scaling, {"--scaling", "How much work a rank does in jobs of different sizes, and where it is lost"});
+        app.add(&files_from_a, {"--files-from-a", "Read more inputs of A from FILE, one a line", "FILE"});
+        app.add(&files_from_b, {"--files-from-b", "Read more inputs of B from FILE, one a line", "FILE"});
     }
 
     void add_test_options(Arguments& app) {
-        app.add_option("--block", block_steps,
-                       "Resample blocks of N recorded steps (default: as long as steps are alike)")
-            .check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 32))
-            .value("N");
-        app.add_option("--threshold", threshold, "Ignore smaller changes (default 0%)").value("PERCENT");
-        app.add_option("--fail-on", fail_on,
-                       "Exit with status 1 on any of: regression (the step or a phase takes longer), step-regression, "
-                       "undecided (the steps cannot be compared); may be given again")
-            .separated_by(',')
-            .repeated()
-            .check(one_of({"regression", "step-regression", "undecided"}))
-            .value("LIST");
+        app.add(&block_steps, {"--block", "Resample blocks of N recorded steps (default: as long as steps are alike)",
+                               "N", whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 32)});
+        app.add(&threshold, {"--threshold", "Ignore smaller changes (default 0%)", "PERCENT"});
+        app.add(
+            &fail_on,
+            {.names = "--fail-on",
+             .help = "Exit with status 1 on any of: regression (the step or a phase takes longer), step-regression, "
+                     "undecided (the steps cannot be compared); may be given again",
+             .value = "LIST",
+             .check = one_of({"regression", "step-regression", "undecided"}),
+             .delimiter = ',',
+             .is_repeated = true});
     }
 
     void add_to(Arguments& compare) {

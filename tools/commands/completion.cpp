@@ -143,8 +143,11 @@ struct CompletionCommand {
 
     void add_to(Arguments& completion) {
         app = completion.app().get_parent();
-        completion.add_option("SHELL", shell, "bash, zsh or fish").required().check(one_of({"bash", "zsh", "fish"}));
-        completion.add_option("WORD", words, "Complete the last of these words instead, as the script does");
+        completion.add(&shell, {.names = "SHELL",
+                                .help = "bash, zsh or fish",
+                                .check = one_of({"bash", "zsh", "fish"}),
+                                .is_required = true});
+        completion.add(&words, {"WORD", "Complete the last of these words instead, as the script does"});
         completion.set_examples(
             "  cep completion bash > ~/.local/share/bash-completion/completions/cep\n"
             "  cep completion zsh > ~/.zsh/completions/_cep    # a directory of $fpath\n"

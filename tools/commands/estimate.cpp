@@ -55,7 +55,8 @@ struct EstimateCommand {
     std::optional<double> peak_flops;
     double ranks = 0;
     std::vector<std::uint64_t> worlds;
-    std::vector<Option> planned_options;  // those that a job has no use for
+    std::optional<Arguments> arguments;
+    std::vector<std::string> planned_options;  // those that a job has no use for
 
     [[nodiscard]] std::optional<double> peak() const {
         if (peak_flops || gpu.empty()) return peak_flops;
@@ -75,9 +76,9 @@ struct EstimateCommand {
     }
 
     Status run_job() const {
-        for (const Option& option : planned_options)
-            if (option.is_given())
-                throw UsageError(option.name() + ": of a training that is planned; leave out the job, or this option");
+        for (const std::string& name : planned_options)
+            if (arguments->is_given(name))
+                throw UsageError(name + ": of a training that is planned; leave out the job, or this option");
         const InputSet set = input.find();
         refuse_input_as_output(set, output.path);
         LoadOptions options = job_options.load_options({}, input, run_options);
@@ -102,98 +103,88 @@ struct EstimateCommand {
         return Status::done;
     }
 
-    void add_number(Arguments& command, const std::string& option, double& value, const std::string& help, double least,
-                    double most) {
-        planned_options.push_back(command.add_option(option, value, help).check(number_from(least, most)).value("N"));
+    void plan(const Target& target, const Option& option) {
+        planned_options.push_back(option.names);
+        arguments->add(target, option);
     }
-    void add_flag(Arguments& command, const std::string& option, bool& flag, const std::string& help) {
-        planned_options.push_back(command.add_flag(option, flag, help));
-    }
-    void add_word(Arguments& command, const std::string& option, std::string& word, const std::string& help,
-                  const std::vector<std::string>& words) {
-        planned_options.push_back(command.add_option(option, word, help).check(one_of(words)).value("WHICH"));
+    void plan_number(const std::string& name, double& value, const std::string& help, double least, double most) {
+        plan(&value, {name, help, "N", number_from(least, most)});
     }
 
-    void add_model(Arguments& command) {
+    void plan_model() {
         estimate::Model& model = training.model;
-        add_number(command, "--params", model.params, "Parameters, such as 7e9; else those of the shape", 1, largest);
-        add_number(command, "--active-params", model.active_params, "Of them, those that a token meets (default: all)",
-                   1, largest);
-        add_number(command, "--layers", model.layers, "Layers", 1, 1e6);
-        add_number(command, "--hidden", model.hidden, "Hidden size", 1, 1e9);
-        add_number(command, "--heads", model.heads, "Attention heads", 1, 1e6);
-        add_number(command, "--kv-heads", model.kv_heads, "Heads of keys and values (default: as many)", 1, 1e6);
-        add_number(command, "--ffn", model.ffn,
-                   "Inner size of feed-forward layers, or of an expert (default: 4 x hidden)", 1, 1e9);
-        add_flag(command, "--gated", model.gated, "Feed-forward layers have three matrices (SwiGLU)");
-        add_number(command, "--vocab", model.vocab, "Words of the vocabulary", 1, 1e9);
-        add_flag(command, "--tied", model.tied, "The input and the output embedding are one");
-        add_number(command, "--experts", model.experts, "Experts of each layer (default 1)", 1, 1e6);
-        add_number(command, "--top-k", model.top_k, "Experts that a token meets (default 1)", 1, 1e6);
+        plan_number("--params", model.params, "Parameters, such as 7e9; else those of the shape", 1, largest);
+        plan_number("--active-params", model.active_params, "Of them, those that a token meets (default: all)", 1,
+                    largest);
+        plan_number("--layers", model.layers, "Layers", 1, 1e6);
+        plan_number("--hidden", model.hidden, "Hidden size", 1, 1e9);
+        plan_number("--heads", model.heads, "Attention heads", 1, 1e6);
+        plan_number("--kv-heads", model.kv_heads, "Heads of keys and values (default: as many)", 1, 1e6);
+        plan_number("--ffn", model.ffn, "Inner size of feed-forward layers, or of an expert (default: 4 x hidden)", 1,
+                    1e9);
+        plan(&model.gated, {"--gated", "Feed-forward layers have three matrices (SwiGLU)"});
+        plan_number("--vocab", model.vocab, "Words of the vocabulary", 1, 1e9);
+        plan(&model.tied, {"--tied", "The input and the output embedding are one"});
+        plan_number("--experts", model.experts, "Experts of each layer (default 1)", 1, 1e6);
+        plan_number("--top-k", model.top_k, "Experts that a token meets (default 1)", 1, 1e6);
     }
 
-    void add_work(Arguments& command) {
-        add_number(command, "--seq", training.batch.sequence, "Tokens of a sequence", 1, 1e9);
-        add_number(command, "--batch", training.batch.sequences, "Sequences of a step, of all ranks", 1, 1e9);
-        add_number(command, "--micro-batch", training.batch.micro_batch,
-                   "Sequences that a rank takes at a time (default 1)", 1, 1e9);
-        add_number(command, "--tokens", training.batch.tokens, "Tokens of a step, of all ranks, instead", 1, largest);
-        add_word(command, "--recompute", recompute, "Activations that are computed again: none, selective or full",
-                 words_of(estimate::recompute_names));
+    void plan_work() {
+        plan_number("--seq", training.batch.sequence, "Tokens of a sequence", 1, 1e9);
+        plan_number("--batch", training.batch.sequences, "Sequences of a step, of all ranks", 1, 1e9);
+        plan_number("--micro-batch", training.batch.micro_batch, "Sequences that a rank takes at a time (default 1)", 1,
+                    1e9);
+        plan_number("--tokens", training.batch.tokens, "Tokens of a step, of all ranks, instead", 1, largest);
+        plan(&recompute, {"--recompute", "Activations that are computed again: none, selective or full", "WHICH",
+                          one_of(words_of(estimate::recompute_names))});
     }
 
-    void add_layout(Arguments& command) {
+    void plan_layout() {
         estimate::Layout& layout = training.layout;
-        add_number(command, "--ranks", ranks, "Ranks (default: tp x pp)", 1, most_ranks);
-        add_number(command, "--tp", layout.tp, "Tensor-parallel ranks (default 1)", 1, most_ranks);
-        add_number(command, "--pp", layout.pp, "Pipeline stages (default 1)", 1, most_ranks);
-        add_number(command, "--ep", layout.ep, "Expert-parallel ranks (default 1)", 1, most_ranks);
-        planned_options.push_back(command.add_option("--zero", layout.zero, "Stage of ZeRO or FSDP, 0 to 3 (default 0)")
-                                      .check(whole_number_from(0, 3))
-                                      .value("N"));
-        add_flag(command, "--sequence-parallel", layout.sequence_parallel,
-                 "Tensor-parallel ranks share all activations");
-        add_word(command, "--schedule", schedule, "Of the pipeline: gpipe, 1f1b, interleaved or zero-bubble",
-                 words_of(estimate::schedule_names));
-        add_number(command, "--chunks", layout.chunks, "Model chunks of a rank, interleaved (default 1)", 1, 1e4);
+        plan_number("--ranks", ranks, "Ranks (default: tp x pp)", 1, most_ranks);
+        plan_number("--tp", layout.tp, "Tensor-parallel ranks (default 1)", 1, most_ranks);
+        plan_number("--pp", layout.pp, "Pipeline stages (default 1)", 1, most_ranks);
+        plan_number("--ep", layout.ep, "Expert-parallel ranks (default 1)", 1, most_ranks);
+        plan(&layout.zero, {"--zero", "Stage of ZeRO or FSDP, 0 to 3 (default 0)", "N", whole_number_from(0, 3)});
+        plan(&layout.sequence_parallel, {"--sequence-parallel", "Tensor-parallel ranks share all activations"});
+        plan(&schedule, {"--schedule", "Of the pipeline: gpipe, 1f1b, interleaved or zero-bubble", "WHICH",
+                         one_of(words_of(estimate::schedule_names))});
+        plan_number("--chunks", layout.chunks, "Model chunks of a rank, interleaved (default 1)", 1, 1e4);
     }
 
     void add_what_if(Arguments& command) {
-        command
-            .add_option("--world", worlds,
-                        "Of a job: what it would take on so many ranks (default: half, 2, 4 and 8 times as many)")
-            .separated_by(',')
-            .repeated()
-            .check(whole_number_from(std::uint64_t{2}, std::uint64_t{1} << 20))
-            .value("N,...");
+        command.add(&worlds,
+                    {.names = "--world",
+                     .help = "Of a job: what it would take on so many ranks (default: half, 2, 4 and 8 times as many)",
+                     .value = "N,...",
+                     .check = whole_number_from(std::uint64_t{2}, std::uint64_t{1} << 20),
+                     .delimiter = ',',
+                     .is_repeated = true});
     }
 
-    void add_machine(Arguments& command) {
-        add_number(command, "--param-bytes", training.bytes.parameter, "Bytes of a parameter (default 2)", 0.5, 16);
-        add_number(command, "--grad-bytes", training.bytes.gradient, "Bytes of its gradient (default 2)", 0.5, 16);
-        add_number(command, "--optimizer-bytes", training.bytes.optimizer, "Bytes of its optimizer state (default 12)",
-                   0, 64);
-        planned_options.push_back(
-            command.add_option("--gpu", gpu, "Device whose peak counts, such as H100 or A100").value("NAME"));
-        planned_options.push_back(command.add_option("--peak-flops", peak_flops, "Peak of a device, FLOP/s")
-                                      .check(positive_number)
-                                      .value("N"));
-        add_number(command, "--step-ms", training.machine.step_ms, "Time of a step", 1e-6, largest);
-        add_number(command, "--link-gb-per-s", training.machine.link_gb_per_s, "Bandwidth of a rank's link", 1e-6, 1e9);
-        add_number(command, "--latency-us", training.machine.latency_us, "Latency of a message (default 0)", 0, 1e9);
+    void plan_machine() {
+        plan_number("--param-bytes", training.bytes.parameter, "Bytes of a parameter (default 2)", 0.5, 16);
+        plan_number("--grad-bytes", training.bytes.gradient, "Bytes of its gradient (default 2)", 0.5, 16);
+        plan_number("--optimizer-bytes", training.bytes.optimizer, "Bytes of its optimizer state (default 12)", 0, 64);
+        plan(&gpu, {"--gpu", "Device whose peak counts, such as H100 or A100", "NAME"});
+        plan(&peak_flops, {"--peak-flops", "Peak of a device, FLOP/s", "N", positive_number});
+        plan_number("--step-ms", training.machine.step_ms, "Time of a step", 1e-6, largest);
+        plan_number("--link-gb-per-s", training.machine.link_gb_per_s, "Bandwidth of a rank's link", 1e-6, 1e9);
+        plan_number("--latency-us", training.machine.latency_us, "Latency of a message (default 0)", 0, 1e9);
     }
 
     void add_to(Arguments& command) {
+        arguments.emplace(command);
         input.add_to(command);
-        command.get_option("INPUT").description(
-            "A job, whose steps are replayed with other settings; else the options plan a training");
+        command.set_help("INPUT",
+                         "A job, whose steps are replayed with other settings; else the options plan a training");
         output.limit = 0;
         output.add_to(command, "cep.estimate/2",
                       "A line for each figure, in FLOPs, bytes, milliseconds or as a share,");
-        add_model(command);
-        add_work(command);
-        add_layout(command);
-        add_machine(command);
+        plan_model();
+        plan_work();
+        plan_layout();
+        plan_machine();
         add_what_if(command);
         run_options.add_to(command);
         job_options.add_to(command, "Durations kept");

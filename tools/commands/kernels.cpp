@@ -73,11 +73,10 @@ struct KernelsCommand {
 
     void add_to(Arguments& kernels) {
         input.add_to(kernels);
-        kernels.get_option("INPUT").description("Traces, directories of them, quoted globs, or - for standard input");
+        kernels.set_help("INPUT", "Traces, directories of them, quoted globs, or - for standard input");
         output.limit = KernelsCommand::default_limit;
         output.add_to(kernels, "cep.kernels/3", "A line for each rank, times in milliseconds,");
-        kernels.get_option("--limit").description(
-            "At most N lines in a table, and N kernels in JSON; 0: all (default 15)");
+        kernels.set_help("--limit", "At most N lines in a table, and N kernels in JSON; 0: all (default 15)");
         kernels.set_examples(
             "  cep kernels trace.json.gz\n"
             "  cep kernels -o summary.md traces/\n"

@@ -27,7 +27,6 @@ void add_commands(CLI::App& app, cep::cli::Command& run) {
 #define COMMAND(name) cep::cli::add_##name(app, run);
     CEP_COMMANDS
 #undef COMMAND
-    for (CLI::App* command : app.get_subcommands({})) cep::cli::refuse_odd_values(*command);
     cep::cli::Arguments(app).set_examples(
         "  cep summarize output/cuda_event_profiler\n"
         "  cep check output\n"

@@ -78,15 +78,13 @@ struct MergeCommand {
 
     void add_to(Arguments& merge) {
         input.add_to(merge);
-        merge.add_option("-o,--output", out, "Write to OUT (default: standard output); .gz and .zst compress")
-            .value("OUT");
-        merge.add_flag("--force", force, "Replace OUT even if it is one of the inputs or has the name of a rank file");
+        merge.add(&out, {"-o,--output", "Write to OUT (default: standard output); .gz and .zst compress", "OUT"});
+        merge.add(&force, {"--force", "Replace OUT even if it is one of the inputs or has the name of a rank file"});
         run_options.add_to(merge);
         filter.add_to(merge);
         add_attempt_of_rows(merge, attempt);
-        merge.add_option("--memory-mib", memory_mib, "Sort in this much memory, the rest on disk (default 256)")
-            .check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 20))
-            .value("MIB");
+        merge.add(&memory_mib, {"--memory-mib", "Sort in this much memory, the rest on disk (default 256)", "MIB",
+                                whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 20)});
         merge.set_examples(
             "  cep merge -o job.jsonl output/cuda_event_profiler\n"
             "  cep merge --steps 1000:2000 --ranks 0,8-15 output | gzip > part.jsonl.gz\n"

@@ -45,14 +45,13 @@ struct MetricsCommand {
 
     void add_to(Arguments& metrics) {
         input.add_to(metrics);
-        metrics.add_option("-o,--output", out, "Write to F (default: standard output)").value("F");
+        metrics.add(&out, {"-o,--output", "Write to F (default: standard output)", "F"});
         run_options.add_to(metrics);
         filter.add_to(metrics);
-        metrics
-            .add_option(
-                "--max-phases", max_phases,
-                "Metrics of the N phases that took the most time (default " + std::to_string(default_max_phases) + ")")
-            .value("N");
+        metrics.add(&max_phases, {"--max-phases",
+                                  "Metrics of the N phases that took the most time (default " +
+                                      std::to_string(default_max_phases) + ")",
+                                  "N"});
         add_peak_flops(metrics, peak_flops);
         job_options.add_to(metrics, "Durations kept; beyond it, percentiles and the verdict are of some of the steps");
         metrics.set_examples(

@@ -35,18 +35,14 @@ tool::Format format_of(std::string_view path) {
 }  // namespace
 
 void InputOptions::add_to(Arguments& command) {
-    command.add_option("INPUT", inputs, "Rank files, directories of them, quoted globs, or - for standard input");
-    command.add_option("--files-from", files_from, "Read more inputs from FILE, one a line (-: standard input)")
-        .value("FILE");
-    command.add_option("-j,--threads", threads, "Read with N threads (default: the usable cores, at most 16)")
-        .check(whole_number_from(1, max_threads))
-        .value("N");
-    command
-        .add_option("--color", color,
-                    "When to use colours: auto, never, always (default auto, which obeys NO_COLOR and TERM=dumb)")
-        .check(one_of({"auto", "never", "always"}))
-        .value("WHEN");
-    command.add_flag("--strict", strict, "Exit with status 4 if the input is incomplete or damaged");
+    command.add(&inputs, {"INPUT", "Rank files, directories of them, quoted globs, or - for standard input"});
+    command.add(&files_from, {"--files-from", "Read more inputs from FILE, one a line (-: standard input)", "FILE"});
+    command.add(&threads, {"-j,--threads", "Read with N threads (default: the usable cores, at most 16)", "N",
+                           whole_number_from(1, max_threads)});
+    command.add(&color, {"--color",
+                         "When to use colours: auto, never, always (default auto, which obeys NO_COLOR and TERM=dumb)",
+                         "WHEN", one_of({"auto", "never", "always"})});
+    command.add(&strict, {"--strict", "Exit with status 4 if the input is incomplete or damaged"});
 }
 
 tool::InputSet InputOptions::find() const {
@@ -61,16 +57,14 @@ bool InputOptions::colors() const {
 }
 
 void OutputOptions::add_to(Arguments& command, const std::string& schema, const std::string& table) {
-    command
-        .add_option(
-            "-o,--output", path,
-            "Write to F (default: standard output); .json, .csv and .md choose the format, .gz and .zst compress")
-        .value("F");
-    command.add_flag("--json", json, "As JSON (schema " + schema + ")");
-    command.add_flag("--csv", csv, table + " as CSV");
-    command.add_flag("--markdown", markdown, "As GitHub Markdown");
-    command.add_option("--limit", limit, fmt::format("At most N lines in a table, 0: all (default {})", limit))
-        .value("N");
+    command.add(
+        &path,
+        {"-o,--output",
+         "Write to F (default: standard output); .json, .csv and .md choose the format, .gz and .zst compress", "F"});
+    command.add(&json, {"--json", "As JSON (schema " + schema + ")"});
+    command.add(&csv, {"--csv", table + " as CSV"});
+    command.add(&markdown, {"--markdown", "As GitHub Markdown"});
+    command.add(&limit, {"--limit", fmt::format("At most N lines in a table, 0: all (default {})", limit), "N"});
 }
 
 void OutputOptions::check() const {
@@ -108,11 +102,10 @@ void OutputOptions::write(const tool::Document& document, const tool::Rendering&
 }
 
 void FilterOptions::add_to(Arguments& command) {
-    command
-        .add_option("--steps", steps, "Only steps A to B, both included (A:, :B and A alone are allowed), and others")
-        .value("A:B,...");
-    command.add_option("--ranks", ranks, "Only these ranks, such as 0,3-7").value("LIST");
-    command.add_option("--phases", phases, "Only spans of these phases, such as forward,backward").value("LIST");
+    command.add(&steps, {"--steps", "Only steps A to B, both included (A:, :B and A alone are allowed), and others",
+                         "A:B,..."});
+    command.add(&ranks, {"--ranks", "Only these ranks, such as 0,3-7", "LIST"});
+    command.add(&phases, {"--phases", "Only spans of these phases, such as forward,backward", "LIST"});
 }
 
 tool::Filter FilterOptions::filter() const {
@@ -124,25 +117,23 @@ tool::Filter FilterOptions::filter() const {
 }
 
 void RunOptions::add_to(Arguments& command, const std::string& option) {
-    command
-        .add_option(option, run,
-                    fmt::format("{}, if the inputs have several: latest, all (as if they were one), or its "
-                                "name (default {})",
-                                option == "--run" ? "The run" : "The run of " + option.substr(option.size() - 1), run))
-        .value("NAME");
+    command.add(&run,
+                {option,
+                 fmt::format("{}, if the inputs have several: latest, all (as if they were one), or its "
+                             "name (default {})",
+                             option == "--run" ? "The run" : "The run of " + option.substr(option.size() - 1), run),
+                 "NAME"});
 }
 
 void JobOptions::add_to(Arguments& command, const std::string& kept) {
-    command
-        .add_option("--attempt", attempt,
-                    "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
-        .value("WHICH");
-    command.add_option("--max-samples", max_samples, fmt::format("{} (default {})", kept, max_samples)).value("N");
+    command.add(
+        &attempt,
+        {"--attempt", "Which attempt of a repeated step counts: last, all, or only attempt N (default last)", "WHICH"});
+    command.add(&max_samples, {"--max-samples", fmt::format("{} (default {})", kept, max_samples), "N"});
 }
 
 void add_attempt_of_rows(Arguments& command, std::string& attempt) {
-    command.add_option("--attempt", attempt, "Rows of which attempts: all, last, or a number (default all)")
-        .value("WHICH");
+    command.add(&attempt, {"--attempt", "Rows of which attempts: all, last, or a number (default all)", "WHICH"});
 }
 
 tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const InputOptions& input,
@@ -153,12 +144,10 @@ tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const In
 }
 
 void add_peak_flops(Arguments& command, std::optional<double>& peak_flops) {
-    command
-        .add_option(
-            "--peak-flops", peak_flops,
-            "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
-        .check(positive_number)
-        .value("N");
+    command.add(&peak_flops,
+                {"--peak-flops",
+                 "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)",
+                 "N", positive_number});
 }
 
 Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict) {

@@ -148,28 +148,23 @@ struct ReportCommand {
 
     void add_to(Arguments& command) {
         input.add_to(command);
-        command.add_option("-o,--output", out, "Write to F (default: standard output)").value("F");
-        command
-            .add_option("--compare", compared,
-                        "Show what changed from A, the job before, to INPUT: a rank file, a directory or a quoted "
-                        "glob")
-            .value("A");
-        command.add_option("--files-from-a", files_from_compared, "Read more inputs of A from FILE, one a line")
-            .value("FILE");
-        command
-            .add_option(
-                "--max-bytes", max_bytes,
-                fmt::format("The page has at most N bytes (default {}); what does not fit is binned or left out",
-                            report::default_max_bytes))
-            .value("N");
-        command
-            .add_option("--timeline-ranks", timeline_ranks,
-                        "The timeline shows these ranks, such as 0,5 (default: by the verdict)")
-            .value("LIST");
-        command
-            .add_option("--timeline-steps", timeline_steps,
-                        "The timeline shows these steps, such as 100,110 (default: by the verdict)")
-            .value("LIST");
+        command.add(&out, {"-o,--output", "Write to F (default: standard output)", "F"});
+        command.add(&compared,
+                    {"--compare",
+                     "Show what changed from A, the job before, to INPUT: a rank file, a directory or a quoted "
+                     "glob",
+                     "A"});
+        command.add(&files_from_compared, {"--files-from-a", "Read more inputs of A from FILE, one a line", "FILE"});
+        command.add(&max_bytes,
+                    {"--max-bytes",
+                     fmt::format("The page has at most N bytes (default {}); what does not fit is binned or left out",
+                                 report::default_max_bytes),
+                     "N"});
+        command.add(&timeline_ranks, {"--timeline-ranks",
+                                      "The timeline shows these ranks, such as 0,5 (default: by the verdict)", "LIST"});
+        command.add(
+            &timeline_steps,
+            {"--timeline-steps", "The timeline shows these steps, such as 100,110 (default: by the verdict)", "LIST"});
         run_options.add_to(command);
         run_options_a.add_to(command, "--run-a");
         filter.add_to(command);

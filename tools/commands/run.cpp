@@ -41,15 +41,15 @@ struct RunCommand {
     Status run() const { return Status::usage; }
 
     void add_to(Arguments& run) {
-        run.add_option("-o,--output", output,
-                       "Rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else a "
-                       "new one in cep_runs, with a link cep_runs/latest)")
-            .value("DIR");
-        run.add_option("--every", every, "Record every Nth step (default 10)").value("N");
-        run.add_flag("--no-summary", no_summary, "Print no verdict at the end");
-        run.add_flag("--no-settings", no_settings,
-                     "Leave the settings of PyTorch, NCCL and the machine out of the files");
-        run.add_option("COMMAND", command, "The command that starts the training, and its arguments");
+        run.add(&output, {"-o,--output",
+                          "Rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else a "
+                          "new one in cep_runs, with a link cep_runs/latest)",
+                          "DIR"});
+        run.add(&every, {"--every", "Record every Nth step (default 10)", "N"});
+        run.add(&no_summary, {"--no-summary", "Print no verdict at the end"});
+        run.add(&no_settings,
+                {"--no-settings", "Leave the settings of PyTorch, NCCL and the machine out of the files"});
+        run.add(&command, {"COMMAND", "The command that starts the training, and its arguments"});
         run.set_examples(
             "  cep run -- python train.py\n"
             "  cep run -o output --every 1 -- torchrun --nproc_per_node=8 train.py --epochs 3\n"

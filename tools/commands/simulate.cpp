@@ -65,39 +65,33 @@ struct SimulateCommand {
                     fmt::format("{}: not an option; write \"{}\" into a scenario (--scenario FILE)", name, key));
             };
             if (setting.is_option())
-                simulate.add_option_function(name, take, simulation::option_help(setting))
-                    .value(std::string(setting.value_name));
+                simulate.add(take, {name, simulation::option_help(setting), std::string(setting.value_name)});
             else if (std::holds_alternative<simulation::FlagMember>(setting.member))
-                simulate.add_flag_callback(name, refuse, "").hidden();
+                simulate.add(refuse, {.names = name, .is_hidden = true});
             else
-                simulate
-                    .add_option_function(
-                        name, [refuse](const std::string&) { refuse(); }, "")
-                    .hidden();
+                simulate.add([refuse](const std::string&) { refuse(); }, {.names = name, .is_hidden = true});
         }
     }
 
     void add_to(Arguments& simulate) {
-        simulate.add_option("-o,--output", directory, "Write into this directory").required().value("DIR");
-        simulate
-            .add_option("--scenario", scenario,
-                        "Read the job, its faults, its events and further settings from a JSON file")
-            .value("FILE");
-        simulate
-            .add_option("--fault", faults,
-                        fmt::format("Add a fault, a JSON object (may be given again), with {}", simulation::fault_keys))
-            .repeated()
-            .value("JSON");
-        simulate
-            .add_option(
-                "--event", events,
-                fmt::format("Add an event, a JSON object (may be given again), with {}", simulation::event_keys))
-            .repeated()
-            .value("JSON");
-        simulate.add_flag("--force", force, "Replace the rank files that the directory has");
-        simulate.add_option("-j,--threads", threads, "Simulate with N threads (default: the usable cores, at most 16)")
-            .check(whole_number_from(std::uint64_t{1}, std::uint64_t{4096}))
-            .value("N");
+        simulate.add(
+            &directory,
+            {.names = "-o,--output", .help = "Write into this directory", .value = "DIR", .is_required = true});
+        simulate.add(&scenario, {"--scenario",
+                                 "Read the job, its faults, its events and further settings from a JSON file", "FILE"});
+        simulate.add(&faults, {.names = "--fault",
+                               .help = fmt::format("Add a fault, a JSON object (may be given again), with {}",
+                                                   simulation::fault_keys),
+                               .value = "JSON",
+                               .is_repeated = true});
+        simulate.add(&events, {.names = "--event",
+                               .help = fmt::format("Add an event, a JSON object (may be given again), with {}",
+                                                   simulation::event_keys),
+                               .value = "JSON",
+                               .is_repeated = true});
+        simulate.add(&force, {"--force", "Replace the rank files that the directory has"});
+        simulate.add(&threads, {"-j,--threads", "Simulate with N threads (default: the usable cores, at most 16)", "N",
+                                whole_number_from(std::uint64_t{1}, std::uint64_t{4096})});
         add_settings(simulate);
         simulate.set_examples(
             "  cep simulate -o job --ranks 64 --steps 2000\n"

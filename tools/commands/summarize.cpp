@@ -98,25 +98,25 @@ struct SummarizeCommand {
     void add_to(Arguments& summarize) {
         input.add_to(summarize);
         output.add_to(summarize, "cep.summary/1", "The table, times in milliseconds,");
-        summarize
-            .add_option("--by", by,
-                        "A line for each phase, or for each phase of each rank, host, or window of N steps: phase, "
-                        "rank, host, step:N (default phase)")
-            .value("WHAT");
+        summarize.add(&by, {"--by",
+                            "A line for each phase, or for each phase of each rank, host, or window of N steps: phase, "
+                            "rank, host, step:N (default phase)",
+                            "WHAT"});
         run_options.add_to(summarize);
         filter.add_to(summarize);
-        summarize.add_option("--save", save).hidden();  // check() says what to use
-        summarize
-            .add_option(
-                "--fail-on", fail_on,
-                "Exit with status 1 on a finding: straggler, imbalance, change, abstained, or bound:NAME with compute, "
-                "comm, data, host, mixed or unknown; may be given more than once, or as a list with commas")
-            .repeated()
-            .value("FINDING");
-        summarize.add_flag("--no-verdict", no_verdict, "Skip the verdict (about half of the time)");
-        summarize.add_flag("--pictures", pictures,
-                           "Draw the steps of ranks and phases in the text even if it goes to no terminal");
-        summarize.add_flag("--no-pictures", no_pictures, "Draw nothing on a terminal either");
+        summarize.add(&save, {.names = "--save", .is_hidden = true});  // check() says what to use
+        summarize.add(
+            &fail_on,
+            {.names = "--fail-on",
+             .help = "Exit with status 1 on a finding: straggler, imbalance, change, abstained, or bound:NAME with "
+                     "compute, "
+                     "comm, data, host, mixed or unknown; may be given more than once, or as a list with commas",
+             .value = "FINDING",
+             .is_repeated = true});
+        summarize.add(&no_verdict, {"--no-verdict", "Skip the verdict (about half of the time)"});
+        summarize.add(&pictures,
+                      {"--pictures", "Draw the steps of ranks and phases in the text even if it goes to no terminal"});
+        summarize.add(&no_pictures, {"--no-pictures", "Draw nothing on a terminal either"});
         add_peak_flops(summarize, peak_flops);
         job_options.add_to(summarize,
                            "Durations kept; beyond it, percentiles and the verdict are of some of the steps");

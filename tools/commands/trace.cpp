@@ -162,16 +162,14 @@ struct TraceCommand {
 
     void add_to(Arguments& trace) {
         input.add_to(trace);
-        trace.add_option("-o,--output", out, "Write to F (default: standard output); .gz and .zst compress").value("F");
+        trace.add(&out, {"-o,--output", "Write to F (default: standard output); .gz and .zst compress", "F"});
         run_options.add_to(trace);
         filter.add_to(trace);
         add_attempt_of_rows(trace, attempt);
-        trace.add_flag("--all", all, "All ranks and steps, or all that --ranks and --steps name");
-        trace
-            .add_option("--max-bytes", max_bytes,
-                        "End the trace before it has more than N bytes, uncompressed (default 200000000)")
-            .check(whole_number_from(std::uint64_t{1000}, std::uint64_t{1} << 50))
-            .value("N");
+        trace.add(&all, {"--all", "All ranks and steps, or all that --ranks and --steps name"});
+        trace.add(&max_bytes,
+                  {"--max-bytes", "End the trace before it has more than N bytes, uncompressed (default 200000000)",
+                   "N", whole_number_from(std::uint64_t{1000}, std::uint64_t{1} << 50)});
         trace.set_examples(
             "  cep trace -o trace.json.gz output/cuda_event_profiler\n"
             "  cep trace --ranks 3,7 --steps 1000:1010 -o slow.json output\n"
