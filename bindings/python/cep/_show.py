@@ -20,33 +20,17 @@ Input = Union[str, "os.PathLike[str]"]
 _USAGE_ERROR = 2
 _NOTHING_READABLE = 3
 
-# Heading, key and how a value of each column of the table of phases is written.
-_COLUMNS = (
-    ("phase", "name", "{}"), ("kind", "kind", "{}"), ("count", "count", "{:,}"),
-    *((name, f"{name}_ms", "{:,.3f} ms") for name in ("mean", "p50", "p90", "p99", "max")),
-    ("share", "share", "{:.1f} %"), ("slowest rank", "slowest_rank", "{}"), ("skew", "skew", "{:.2f}"),
-)  # fmt: skip
-
-
-def _check(done: subprocess.CompletedProcess[str]) -> None:
-    """Raises what the command says."""
+def _summarize(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """What the command prints. Raises what it says."""
+    done = run_command("summarize", *arguments)
     if done.returncode == 0:
-        return
+        return done
     message = done.stderr.strip() or f"cep ended with status {done.returncode}"
     if done.returncode == _NOTHING_READABLE:
         raise FileNotFoundError(message)
     if done.returncode == _USAGE_ERROR:
         raise ValueError(message)
     raise RuntimeError(message)
-
-
-def _cell(value: Any, form: str) -> str:
-    return "-" if value is None else form.format(100 * value if "%" in form else value)
-
-
-def _safe(text: str) -> str:
-    """Without what a terminal would obey."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 class Shown:
@@ -56,8 +40,8 @@ class Shown:
         messages: What the command said of the inputs, such as ranks that are missing; usually "".
     """
 
-    def __init__(self, summary: Mapping[str, Any], report_arguments: Sequence[str], messages: str, height: int) -> None:
-        self._summary = summary
+    def __init__(self, summary: Mapping[str, Any], text: str, report_arguments: Sequence[str], messages: str, height: int) -> None:
+        self._summary, self._text = summary, text
         self._report_arguments = report_arguments
         self._height = height
         self._page: Optional[str] = None
@@ -100,14 +84,8 @@ class Shown:
         return str((self._summary.get("verdict") or {}).get("headline") or "")
 
     def __repr__(self) -> str:
-        rows = [[heading for heading, _, _ in _COLUMNS]]
-        for phase in self._summary["phases"]:
-            rows.append([_safe(_cell(phase.get(key), form)) for _, key, form in _COLUMNS])
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        left = [[cell.ljust(width) for cell, width in zip(row[:2], widths)] for row in rows]
-        right = [[cell.rjust(width) for cell, width in zip(row[2:], widths[2:])] for row in rows]
-        table = "\n".join("  ".join(one + other).rstrip() for one, other in zip(left, right))
-        return "\n\n".join(part for part in (_safe(self.headline), table, self.messages.strip()) if part)
+        """What ``cep summarize`` prints."""
+        return "\n\n".join(part for part in (self._text.strip(), self.messages.strip()) if part)
 
     def _repr_html_(self) -> str:
         if self._page is None:
@@ -168,6 +146,5 @@ def show(
     # A name that begins with a hyphen is no option.
     names = [os.fspath(name) for name in inputs]
     paths = [os.path.join(".", name) if name.startswith("-") else name for name in names]
-    done = run_command("summarize", "--json", "--color=never", f"--by={by}", *filters, *paths)
-    _check(done)
-    return Shown(json.loads(done.stdout), [*filters, *paths], done.stderr, height)
+    summary, text = (_summarize(*form, f"--by={by}", *filters, *paths) for form in (["--json"], ["--color=never"]))
+    return Shown(json.loads(summary.stdout), text.stdout, [*filters, *paths], summary.stderr, height)

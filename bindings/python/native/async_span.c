@@ -135,7 +135,10 @@ HAS_REFERENCES(async_span, future)
 
 static void async_span_free(PyObject* object) {
     async_span_object* self = (async_span_object*)object;
-    unlist_span(self);
+    PyObject_GC_UnTrack(object);  // to end it may run code
+    const taken_error error = take();
+    if (!end_open_span(self, hooks.unmeasured)) PyErr_Clear();  // whatever was to end it is gone
+    put_back(error);
     if (self->is_expected) --expected_count;
     async_span_drop(object);
 }

@@ -12,9 +12,7 @@ DDP's C++ code reduces a bucket with the operator c10d::allreduce_. Two things c
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
-import warnings
 import weakref
 from typing import Any, Callable, Optional
 
@@ -31,9 +29,6 @@ _OPERATOR = "allreduce_"
 # By device: the key that the dispatcher tries before that of the backend.
 _KEYS = {"cpu": "AutogradCPU", "cuda": "AutogradCUDA"}
 
-_can_override = "allow_override" in inspect.signature(torch.library.Library.impl).parameters  # PyTorch without it never refuses
-_NO_OVERRIDE = {"allow_override": False} if _can_override else {}
-
 _c10d: Any = getattr(torch._C, "_distributed_c10d", None)
 # They make Python's objects of those that the dispatcher passes.
 _unbox_group: Any = getattr(getattr(_c10d, "ProcessGroup", None), "unbox", None)
@@ -43,11 +38,7 @@ _unbox_work: Any = getattr(getattr(_c10d, "Work", None), "unbox", None)
 def _operator() -> Callable[..., Any]:
     """The operator, for arguments that the dispatcher has passed. torch.ops' own way to it looks for the overload that they
     fit, which takes five times as long as all else here."""
-    find, call = getattr(torch._C, "_dispatch_find_schema_or_throw", None), getattr(torch._C, "_dispatch_call_boxed", None)
-    if find is None or call is None:
-        found: Callable[..., Any] = getattr(torch.ops.c10d, _OPERATOR).default
-        return found
-    return functools.partial(call, find(f"c10d::{_OPERATOR}", ""))
+    return functools.partial(torch._C._dispatch_call_boxed, torch._C._dispatch_find_schema_or_throw(f"c10d::{_OPERATOR}", ""))
 
 
 class DDPReductions(BucketTimer):  # type: ignore[misc]
@@ -128,12 +119,9 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         others = _registered()
         if others is not None:
             others._unregister()
-        library: Any = torch.library.Library("c10d", "IMPL")
-        with warnings.catch_warnings():  # of PyTorch's own function, which this one calls
-            warnings.simplefilter("ignore")
-            for key in sorted(self._keys):
-                library.impl(_OPERATOR, self._function, key, **_NO_OVERRIDE)
-        library._destroy()
+        for key in self._keys:
+            if torch._C._dispatch_has_kernel_for_dispatch_key(f"c10d::{_OPERATOR}", key):
+                raise RuntimeError(f"another function stands before c10d::{_OPERATOR} for {key}")
 
     def _register(self) -> None:
         global _registered
