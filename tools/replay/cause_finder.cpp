@@ -237,9 +237,7 @@ class CauseFinder {
   private:
     // Half of the ranks are slow in some steps where micro-batches are uneven: how they vary tells that.
     [[nodiscard]] SlowRanks find_slow_ranks() const {
-        SlowRanks slow{std::vector<bool>(steps_.ranks()), !slow_.empty()};
-        for (const Finding& one : slow_)
-            for (const std::uint32_t index : steps_.indices_of(one)) slow.is_slow[index] = true;
+        SlowRanks slow{steps_.ranks_of(slow_), !slow_.empty()};
         if (2 * static_cast<std::size_t>(std::count(slow.is_slow.begin(), slow.is_slow.end(), true)) >= steps_.ranks())
             slow.is_slow.assign(steps_.ranks(), false);
         return slow;

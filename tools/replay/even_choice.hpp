@@ -4,7 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
+
+#include "replay/step_graph.hpp"
 
 namespace cep::tool {
 
@@ -23,5 +27,26 @@ class EvenChoice {
     std::size_t seen_ = 0;
     std::vector<double> values_;
 };
+
+/// By what `number_of(graph, node)` says: recorded work with that number, without no_index; at most so many of each.
+template <typename NumberOf>
+[[nodiscard]] std::vector<EvenChoice> choose_work(std::span<const StepGraph> graphs, std::size_t most,
+                                                  NumberOf number_of) {
+    std::vector<EvenChoice> chosen;
+    const auto for_each = [&](auto use) {
+        for (const StepGraph& graph : graphs)
+            for (std::size_t node = 0; node < graph.size(); ++node) {
+                if (graph.weights[node] != Weight::observed) continue;
+                const std::uint32_t number = number_of(graph, node);
+                if (number != no_index) use(number, graph.own_ms[node]);
+            }
+    };
+    for_each([&](std::uint32_t number, float) {
+        if (chosen.size() <= number) chosen.resize(number + 1);
+        chosen[number].count();
+    });
+    for_each([&](std::uint32_t number, float own_ms) { chosen[number].take(own_ms, most); });
+    return chosen;
+}
 
 }  // namespace cep::tool

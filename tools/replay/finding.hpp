@@ -21,6 +21,7 @@ enum class FindingKind : std::uint8_t {
     straggler,      // a rank that is slower than its peers
     group,          // ranks of one role that fall into two populations
     late,           // a rank for which others wait, though no phase of it is longer
+    hint,           // of steps that are too few for a verdict, the rank that stands out in all of them
     change,         // of everyone's steps, from some step on; costly if to longer ones
     ranks,          // all stragglers and groups that cost something, together
     host,           // the same, if they are a host
@@ -106,7 +107,8 @@ struct Finding {
     // group: the phase on the fast ones, and on the slow. stage: work of a typical stage, and of this. link: a
     // transfer of other groups, and there. special: without it, and with it. routing: routed work of a rank, the
     // mean, and that of the rank with the most. pauses: 0, and a pause. change: a step before, and after: what is
-    // typical, or the mean. Of a change, `excess_ms` is that of its phase.
+    // typical, or the mean. hint: own work of the median peer, and of the rank, medians. Of a change, `excess_ms` is
+    // that of its phase.
     std::optional<double> usual_ms{};
     std::optional<double> slow_ms{};
     std::optional<ChangePoint> change{};
@@ -117,9 +119,9 @@ struct Finding {
 
 /// The kind in JSON.
 [[nodiscard]] inline std::string_view kind_name(const Finding& finding) {
-    constexpr std::array<std::string_view, 13> names = {
-        "straggler",     "group",  "late",          "change", "ranks",   "host",  "stage",
-        "micro_batches", "jitter", "communication", "link",   "routing", "jitter"};
+    constexpr std::array<std::string_view, 14> names = {"straggler",     "group", "late",    "hint",          "change",
+                                                        "ranks",         "host",  "stage",   "micro_batches", "jitter",
+                                                        "communication", "link",  "routing", "jitter"};
     return finding.kind == FindingKind::special ? finding.special_name : names[static_cast<std::size_t>(finding.kind)];
 }
 

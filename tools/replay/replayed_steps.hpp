@@ -52,13 +52,18 @@ struct ReplayedSteps {
                    ? ""
                    : std::string(model.rows->names()[static_cast<std::size_t>(largest - sums_ms.begin())].name);
     }
-    /// The ranks of a finding, as indices into those of the job.
-    [[nodiscard]] std::vector<std::uint32_t> indices_of(const Finding& finding) const {
-        std::vector<std::uint32_t> indices;
-        for (std::uint32_t i = 0; i < ranks(); ++i)
-            if (std::binary_search(finding.ranks.begin(), finding.ranks.end(), model.rows->ranks()[i].rank))
-                indices.push_back(i);
-        return indices;
+    /// By rank: whether one of the findings is of it, of those that `use` says.
+    template <typename Use>
+    [[nodiscard]] std::vector<bool> ranks_of(std::span<const Finding> findings, Use use) const {
+        std::vector<bool> is_of(ranks());
+        for (const Finding& finding : findings)
+            for (std::size_t i = 0; use(finding) && i < is_of.size(); ++i)
+                if (std::binary_search(finding.ranks.begin(), finding.ranks.end(), model.rows->ranks()[i].rank))
+                    is_of[i] = true;
+        return is_of;
+    }
+    [[nodiscard]] std::vector<bool> ranks_of(std::span<const Finding> findings) const {
+        return ranks_of(findings, [](const Finding&) { return true; });
     }
     [[nodiscard]] std::vector<bool> chosen(std::span<const std::uint32_t> some_ranks) const {
         std::vector<bool> is_chosen(ranks());

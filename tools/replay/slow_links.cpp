@@ -75,28 +75,17 @@ class LinkSearch {
         double transfer_ms = 0;
     };
 
-    /// Calls `use(number of the collective, graph, node)`.
-    template <typename Use>
-    void for_each_transfer(Use use) const {
-        for (const StepGraph& graph : graphs_)
-            for (std::size_t node = 0; node < graph.size(); ++node) {
-                const std::uint32_t number = model_.collective_of(graph.keys[node], graph.ranks[node]);
-                if (number == no_index || model_.collectives.size_of(number) < least_members) continue;
-                if (graph.weights[node] == Weight::observed) use(number, graph, node);
-            }
-    }
-
     void find_transfers() {
-        for_each_transfer([&](std::uint32_t number, const StepGraph& graph, std::size_t node) {
-            if (transfers_.size() <= number) transfers_.resize(number + 1);
-            if (transfers_[number].counted() == 0) {
-                const NodeKey& key = model_.keys[graph.keys[node]];
-                alike_[{key.name, key.seq, key.role, model_.collectives.size_of(number)}].push_back(number);
-            }
-            transfers_[number].count();
-        });
-        for_each_transfer([&](std::uint32_t number, const StepGraph& graph, std::size_t node) {
-            transfers_[number].take(graph.own_ms[node], most_transfers);
+        std::vector<bool> is_known;  // by number of the collective
+        transfers_ = choose_work(graphs_, most_transfers, [&](const StepGraph& graph, std::size_t node) {
+            const std::uint32_t number = model_.collective_of(graph.keys[node], graph.ranks[node]);
+            if (number == no_index || model_.collectives.size_of(number) < least_members) return no_index;
+            if (is_known.size() <= number) is_known.resize(number + 1);
+            if (is_known[number]) return number;
+            const NodeKey& key = model_.keys[graph.keys[node]];
+            alike_[{key.name, key.seq, key.role, model_.collectives.size_of(number)}].push_back(number);
+            is_known[number] = true;
+            return number;
         });
     }
 

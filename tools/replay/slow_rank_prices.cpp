@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -15,14 +16,16 @@ constexpr double mostly_routed = 0.8;  // of what ranks exceed their peers by
 
 class PeerWork {
   public:
-    PeerWork(const JobModel& model, const std::vector<std::uint32_t>& ranks)
-        : model_(model), is_suspect_(model.roles.of_rank.size()), has_suspect_(model.roles.count()) {
-        for (const std::vector<std::uint32_t>& members : model.roles.members) peers_.push_back(members.size());
-        for (const std::uint32_t rank : ranks) {
-            is_suspect_[rank] = true;
-            has_suspect_[model.roles.of_rank[rank]] = true;
-            --peers_[model.roles.of_rank[rank]];
-        }
+    PeerWork(const JobModel& model, std::vector<bool> is_suspect)
+        : model_(model),
+          is_suspect_(std::move(is_suspect)),
+          has_suspect_(model.roles.count()),
+          peers_(has_suspect_.size()) {
+        for (std::size_t rank = 0; rank < is_suspect_.size(); ++rank)
+            if (is_suspect_[rank])
+                has_suspect_[model.roles.of_rank[rank]] = true;
+            else
+                ++peers_[model.roles.of_rank[rank]];
     }
 
     void set_work(const StepGraph& graph, std::span<float> own_ms) {
@@ -66,17 +69,16 @@ class SlowRankPrices {
         : steps_(steps), model_(steps.model), slow_(slow), replay_(replay) {}
 
     void drop_loaded(bool has_stage, const std::vector<bool>& is_routed) {
-        std::vector<bool> is_slow(steps_.ranks());
-        for (const Finding& one : slow_)
-            for (const std::uint32_t index : steps_.indices_of(one)) is_slow[index] = true;
-        const auto is_of_stage = [&](std::uint32_t index) {
-            const std::vector<std::uint32_t>& members = model_.roles.members[model_.roles.of_rank[index]];
-            return std::all_of(members.begin(), members.end(), [&](std::uint32_t rank) { return is_slow[rank]; });
-        };
+        const std::vector<bool> is_slow = steps_.ranks_of(slow_);
+        std::vector<bool> is_of_slow_stage(is_slow.size(), true);
+        for (std::size_t rank = 0; rank < is_slow.size(); ++rank)
+            for (const std::uint32_t other : model_.roles.members[model_.roles.of_rank[rank]])
+                if (!is_slow[other]) is_of_slow_stage[rank] = false;
         const std::size_t dropped = std::erase_if(slow_, [&](const Finding& one) {
-            const std::vector<std::uint32_t> indices = steps_.indices_of(one);
-            return is_routed_work(indices, is_routed) ||
-                   (has_stage && std::all_of(indices.begin(), indices.end(), is_of_stage));
+            const std::vector<bool> is_chosen = steps_.ranks_of({&one, 1});
+            return is_routed_work(is_chosen, is_routed) ||
+                   (has_stage &&
+                    std::equal(is_chosen.begin(), is_chosen.end(), is_of_slow_stage.begin(), std::less_equal<>()));
         });
         replay_.any_loaded = dropped > 0;
     }
@@ -131,10 +133,8 @@ class SlowRankPrices {
         return share_of_all >= least_agreement * most;
     }
 
-    [[nodiscard]] bool is_routed_work(const std::vector<std::uint32_t>& indices,
-                                      const std::vector<bool>& is_routed) const {
+    [[nodiscard]] bool is_routed_work(const std::vector<bool>& is_chosen, const std::vector<bool>& is_routed) const {
         if (is_routed.empty()) return false;
-        const std::vector<bool> is_chosen = steps_.chosen(indices);
         double all_ms = 0;
         double routed_ms = 0;
         steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
@@ -149,20 +149,9 @@ class SlowRankPrices {
 
     template <typename Use>
     [[nodiscard]] Scenario without_those(Use use) const {
-        std::vector<bool> is_slow(steps_.ranks());
-        std::vector<bool> prompt(steps_.ranks());
-        for (const Finding& one : slow_)
-            if (use(one))
-                for (const std::uint32_t index : steps_.indices_of(one)) {
-                    is_slow[index] = true;
-                    if (one.phase == uncovered_name) prompt[index] = true;
-                }
-        std::vector<std::uint32_t> indices;
-        for (std::uint32_t index = 0; index < steps_.ranks(); ++index)
-            if (is_slow[index]) indices.push_back(index);
-        const auto peers = std::make_shared<PeerWork>(model_, indices);
+        const auto peers = std::make_shared<PeerWork>(model_, steps_.ranks_of(slow_, use));
         return {[peers](const StepGraph& graph, std::span<float> own_ms) { peers->set_work(graph, own_ms); },
-                std::move(prompt)};
+                steps_.ranks_of(slow_, [&](const Finding& one) { return use(one) && one.phase == uncovered_name; })};
     }
     [[nodiscard]] Scenario without_all_but(const Finding* kept) const {
         return without_those([kept](const Finding& one) { return &one != kept; });
@@ -176,10 +165,11 @@ class SlowRankPrices {
         std::sort(all.ranks.begin(), all.ranks.end());
         const Scenario without = without_those([](const Finding& one) { return one.is_costly; });
         replay_.saving = 1 - steps_.replayer.mean_step_ms(without) / all_ms;
-        replay_.peers_may_be_rested = may_be_rested(steps_.indices_of(all), without);
+        const std::vector<bool> is_slow = steps_.ranks_of({&all, 1});
+        replay_.peers_may_be_rested = may_be_rested(is_slow, without);
         if (std::any_of(slow_.begin(), slow_.end(), [](const Finding& one) { return one.is_approximate; }))
             return std::nullopt;
-        describe(all, steps_.indices_of(all));
+        describe(all, is_slow);
         return all;
     }
 
@@ -198,26 +188,26 @@ class SlowRankPrices {
     // GPUs at their power limit run faster after they have waited. Their power goes with the square of their clock, or
     // more, so the clock gains at most half of the share of time that they wait. If that explains some of what the slow
     // ranks exceed their peers by, the peers will lose it when they wait no more.
-    [[nodiscard]] bool may_be_rested(const std::vector<std::uint32_t>& slow, const Scenario& without) const {
-        const std::vector<bool> is_slow = steps_.chosen(slow);
+    [[nodiscard]] bool may_be_rested(const std::vector<bool>& is_slow, const Scenario& without) const {
         const PhaseSums own_ms = work_of(is_slow, as_it_was);
         const PhaseSums usual_ms = work_of(is_slow, without);
         double rested_ms = 0;
         for (std::size_t phase = 0; phase < own_ms.size(); ++phase)
             if (own_ms[phase] <= (1 + replay_.saving / 2) * usual_ms[phase])
                 rested_ms += own_ms[phase] - usual_ms[phase];
-        const double all_ms = replay_.observed_ms * static_cast<double>(steps_.graphs.size() * slow.size());
+        const auto slow = static_cast<std::size_t>(std::count(is_slow.begin(), is_slow.end(), true));
+        const double all_ms = replay_.observed_ms * static_cast<double>(steps_.graphs.size() * slow);
         return rested_ms > Replay::most_error * all_ms;
     }
 
-    void describe(Finding& cause, const std::vector<std::uint32_t>& ranks) const {
-        const std::vector<bool> is_slow = steps_.chosen(ranks);
+    void describe(Finding& cause, const std::vector<bool>& is_slow) const {
         cause.phase = steps_.largest_phase(steps_.sum_by_phase([&](const StepGraph& graph, std::size_t node) {
             return is_slow[graph.ranks[node]] ? graph.own_ms[node] - steps_.typical.of_role(graph.keys[node]) : 0.0F;
         }));
-        const bool is_one = ranks.size() == 1;
-        if (is_one) cause.hosts = {model_.rows->hosts()[model_.rows->ranks()[ranks.front()].host]};
-        if (is_one && model_.roles.count() > 1) cause.stage = model_.roles.stages[model_.roles.of_rank[ranks[0]]];
+        const auto first = static_cast<std::size_t>(std::find(is_slow.begin(), is_slow.end(), true) - is_slow.begin());
+        const bool is_one = std::count(is_slow.begin(), is_slow.end(), true) == 1;
+        if (is_one) cause.hosts = {model_.rows->hosts()[model_.rows->ranks()[first].host]};
+        if (is_one && model_.roles.count() > 1) cause.stage = model_.roles.stages[model_.roles.of_rank[first]];
         cause.text.label = name_of(cause.ranks, cause.hosts);
         cause.text.what = cause.text.label + (is_one ? " is slow" : " are slow") + cause.in_phase();
         cause.text.without = is_one ? "without it" : "without them";

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "replay/even_choice.hpp"
 #include "stats/robust.hpp"
@@ -125,43 +126,30 @@ std::vector<double> TypicalWork::count_idle_ranks(std::span<const StepGraph> gra
 }
 
 void TypicalWork::find_comm_medians(std::span<const StepGraph> graphs) {
-    std::vector<EvenChoice> by_class(classes_);
-    const auto for_each_transfer = [&](auto use) {
-        for (const StepGraph& graph : graphs)
-            for (std::size_t node = 0; node < graph.size(); ++node)
-                if (model_.keys[graph.keys[node]].is_comm && graph.weights[node] == Weight::observed)
-                    use(by_class[class_of_[graph.keys[node]]], graph.own_ms[node]);
-    };
-    for_each_transfer([](EvenChoice& of_class, float) { of_class.count(); });
-    for_each_transfer([](EvenChoice& of_class, float own_ms) { of_class.take(own_ms, most_values); });
-    for (std::size_t i = 0; i < classes_; ++i)
+    const auto by_class = choose_work(graphs, most_values, [this](const StepGraph& graph, std::size_t node) {
+        return model_.keys[graph.keys[node]].is_comm ? class_of_[graph.keys[node]] : no_index;
+    });
+    for (std::size_t i = 0; i < by_class.size(); ++i)
         if (by_class[i].counted() > 0) of_class_[i] = static_cast<float>(median_of(by_class[i].values()));
 }
 
 /// By number of the collective, of those that miss members in some steps: the links of a group may be slow.
 std::unordered_map<std::uint32_t, float> TypicalWork::find_group_medians(std::span<const StepGraph> graphs) const {
-    std::unordered_map<std::uint32_t, EvenChoice> by_group;
+    std::unordered_set<std::uint32_t> numbers;
     for (const StepGraph& graph : graphs)
-        for (std::size_t node = 0; node < graph.size(); ++node) {
-            if (graph.weights[node] == Weight::observed) continue;
-            const std::uint32_t number = model_.collective_of(graph.keys[node], graph.ranks[node]);
-            if (number != no_index) by_group[number];
-        }
-    if (by_group.empty()) return {};
-    const auto for_each_transfer = [&](auto use) {
-        for (const StepGraph& graph : graphs)
-            for (std::size_t node = 0; node < graph.size(); ++node) {
-                if (graph.weights[node] != Weight::observed) continue;
-                const auto of_group = by_group.find(model_.collective_of(graph.keys[node], graph.ranks[node]));
-                if (of_group != by_group.end()) use(of_group->second, graph.own_ms[node]);
-            }
-    };
-    for_each_transfer([](EvenChoice& of_group, float) { of_group.count(); });
-    for_each_transfer([](EvenChoice& of_group, float own_ms) { of_group.take(own_ms, most_values); });
+        for (std::size_t node = 0; node < graph.size(); ++node)
+            if (graph.weights[node] != Weight::observed)
+                numbers.insert(model_.collective_of(graph.keys[node], graph.ranks[node]));
+    numbers.erase(no_index);
+    if (numbers.empty()) return {};
+    const auto by_group = choose_work(graphs, most_values, [&](const StepGraph& graph, std::size_t node) {
+        const std::uint32_t number = model_.collective_of(graph.keys[node], graph.ranks[node]);
+        return numbers.contains(number) ? number : no_index;
+    });
     std::unordered_map<std::uint32_t, float> medians;
-    for (const auto& [number, of_group] : by_group)
-        if (of_group.values().size() >= least_values)
-            medians[number] = static_cast<float>(median_of(of_group.values()));
+    for (std::uint32_t number = 0; number < by_group.size(); ++number)
+        if (by_group[number].values().size() >= least_values)
+            medians[number] = static_cast<float>(median_of(by_group[number].values()));
     return medians;
 }
 

@@ -81,8 +81,8 @@ double least_excess_ms(std::span<const float> own, const std::vector<double>& us
 
 /// Of the ranks that in every step take clearly longer in a phase than the median of at least two peers, the one that
 /// exceeds it most. Chance does that too: it is no verdict.
-std::optional<Hint> find_hint(const JobTable& table, const std::vector<PeerGroup>& groups) {
-    std::optional<Hint> found;
+std::optional<Finding> find_hint(const JobTable& table, const std::vector<PeerGroup>& groups) {
+    std::optional<Finding> found;
     double most = worth_saying * median_of(table.median_step_ms);
     for (const PeerGroup& group : groups) {
         if (group.ranks.size() < fewest_ranks) continue;
@@ -93,8 +93,12 @@ std::optional<Hint> find_hint(const JobTable& table, const std::vector<PeerGroup
                 const double excess_ms = least_excess_ms(own, usual);
                 if (!(excess_ms > most)) continue;
                 most = excess_ms;
-                found = Hint{table.ranks[rank].rank, table.ranks[rank].host, phase.name,
-                             median_of(std::vector<double>(own.begin(), own.end())), median_of(usual)};
+                found = Finding{.kind = FindingKind::hint,
+                                .ranks = {table.ranks[rank].rank},
+                                .hosts = {table.ranks[rank].host},
+                                .phase = phase.name};
+                found->slow_ms = median_of(std::vector<double>(own.begin(), own.end()));
+                found->usual_ms = median_of(usual);
             }
         }
     }
@@ -204,7 +208,7 @@ class Judge {
                              "record more ranks of the same pipeline stage");
         } else if (table_.steps.size() < StragglerRules::least_steps) {
             verdict_.steps_of_hint = table_.steps.size();
-            verdict_.hint = find_hint(table_, groups_);
+            if (auto hint = find_hint(table_, groups_)) verdict_.findings.push_back(std::move(*hint));
             verdict_.abstain(fmt::format("{} {} too few; at least {} are needed",
                                          format_plural(table_.steps.size(), "recorded step"),
                                          table_.steps.size() == 1 ? "is" : "are", StragglerRules::least_steps),

@@ -27,15 +27,6 @@ struct SlowHost {
     std::uint64_t ranks = 0;
 };
 
-/// Of steps that are too few for a verdict, the rank that stands out in all of them.
-struct Hint {
-    std::int64_t rank = 0;
-    std::string host;  // "" if not known
-    std::string phase;
-    double own_ms = 0;    // a step, in the median
-    double peers_ms = 0;  // the same of the median peer
-};
-
 using Findings = std::vector<const Finding*>;
 
 struct Verdict {
@@ -56,7 +47,6 @@ struct Verdict {
     std::vector<std::string> impossible;  // what cannot be, and which input to check
     std::vector<SlowHost> slow_hosts;
     std::optional<std::size_t> steps_of_hint;  // that are too few for a verdict
-    std::optional<Hint> hint;
     EventFacts events;
     std::optional<double> job_slowdown;  // time of the steps / what it would be without what the headline names
     Precision saving_precision = Precision::exact;

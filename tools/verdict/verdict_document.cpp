@@ -136,12 +136,12 @@ class Sentences {
 
     [[nodiscard]] std::string headline_of_hint() const {
         const std::string text = format_plural(*verdict_.steps_of_hint, "step") + ": a hint, not a verdict. ";
-        if (!verdict_.hint) return text + "No rank stands out in all of them.";
-        const Hint& hint = *verdict_.hint;
-        const DurationFormat duration(hint.peers_ms, hint.own_ms);
+        const Finding* const hint = verdict_.first_of(FindingKind::hint);
+        if (hint == nullptr) return text + "No rank stands out in all of them.";
+        const DurationFormat duration(*hint->usual_ms, *hint->slow_ms);
         return text + capitalised(fmt::format("{} takes longest in {}: {} a step, its peers {}.",
-                                              name_of({hint.rank}, {hint.host}), hint.phase, duration(hint.own_ms),
-                                              duration(hint.peers_ms)));
+                                              name_of(hint->ranks, hint->hosts), hint->phase, duration(*hint->slow_ms),
+                                              duration(*hint->usual_ms)));
     }
 
     /// Recorded or not.

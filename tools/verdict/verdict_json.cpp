@@ -44,9 +44,9 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
         json.members("compute", shares.compute, "comm", shares.comm, "wait", shares.wait, "data", shares.data, "host",
                      shares.host, "rest", shares.rest);
     });
-    json.object_or_null("hint", verdict.hint, [&](const Hint& hint) {
-        json.members("rank", hint.rank, "host", text_or_null(hint.host), "phase", hint.phase, "own_ms", hint.own_ms,
-                     "peers_ms", hint.peers_ms);
+    json.object_or_null("hint", verdict.first_of(FindingKind::hint), [&](const Finding& hint) {
+        json.members("rank", hint.ranks.front(), "host", text_or_null(hint.hosts.front()), "phase", hint.phase,
+                     "own_ms", *hint.slow_ms, "peers_ms", *hint.usual_ms);
     });
     json.objects("changes", verdict.changes(), [&](const Finding* one) {
         const ChangePoint& change = *one->change;
