@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/units.hpp"
-#include "replay/even_choice.hpp"
+#include "replay/chosen_work.hpp"
 #include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 
@@ -94,7 +94,7 @@ class LinkSearch {
         std::vector<Group> groups;
         std::vector<double> all_ms;
         for (const std::uint32_t number : numbers) {
-            const std::vector<double>& transfers_ms = transfers_[number].values();
+            const std::vector<double>& transfers_ms = transfers_[number];
             if (transfers_ms.size() < least_transfers) continue;
             groups.push_back({number, median_of(transfers_ms)});
             all_ms.push_back(groups.back().transfer_ms);
@@ -130,7 +130,7 @@ class LinkSearch {
 
     std::span<const StepGraph> graphs_;
     const JobModel& model_;
-    std::vector<EvenChoice> transfers_;                  // by number of the collective
+    std::vector<std::vector<double>> transfers_;         // by number of the collective
     std::map<Alike, std::vector<std::uint32_t>> alike_;  // numbers of collectives that are compared
     double usual_ms_ = 0;
 };

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "replay/even_choice.hpp"
+#include "replay/chosen_work.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -130,7 +130,7 @@ void TypicalWork::find_comm_medians(std::span<const StepGraph> graphs) {
         return model_.keys[graph.keys[node]].is_comm ? class_of_[graph.keys[node]] : no_index;
     });
     for (std::size_t i = 0; i < by_class.size(); ++i)
-        if (by_class[i].counted() > 0) of_class_[i] = static_cast<float>(median_of(by_class[i].values()));
+        if (!by_class[i].empty()) of_class_[i] = static_cast<float>(median_of(by_class[i]));
 }
 
 /// By number of the collective, of those that miss members in some steps: the links of a group may be slow.
@@ -148,8 +148,7 @@ std::unordered_map<std::uint32_t, float> TypicalWork::find_group_medians(std::sp
     });
     std::unordered_map<std::uint32_t, float> medians;
     for (std::uint32_t number = 0; number < by_group.size(); ++number)
-        if (by_group[number].values().size() >= least_values)
-            medians[number] = static_cast<float>(median_of(by_group[number].values()));
+        if (by_group[number].size() >= least_values) medians[number] = static_cast<float>(median_of(by_group[number]));
     return medians;
 }
 
