@@ -58,6 +58,208 @@ void spread(std::int64_t total_ns, const std::array<double, piece_count>& like, 
     }
 }
 
+class LedgerBuilder {
+  public:
+    LedgerBuilder(const std::vector<RankRole>& roles, std::optional<double> peak_flops,
+                  const std::vector<RankTally>& tallies)
+        : roles_(roles), peak_flops_(peak_flops), tallies_(tallies) {}
+
+    Ledger finish(Ledger&& ledger) {
+        std::erase_if(ledger.steps, [](const LedgerStep& step) { return step.recorded == 0; });
+        const bool has_bubbles = has_untimed_pipeline(ledger);
+        find_step_times(ledger);
+        const std::vector<std::uint32_t> warm_ups = count_warm_ups(ledger);
+        ledger.startup_steps = find_startup_steps(warm_ups);
+        double steps = 0;
+        double iteration_ms = 0;
+        for (std::size_t i = 0; i < tallies_.size(); ++i) {
+            const RankTally& tally = tallies_[i];
+            RankLedger& rank = ledger.ranks[i];
+            settle_startup(tally, warm_ups, rank);
+            settle_marks(tally, rank);
+            if (has_bubbles) rank.pieces[TimeKind::bubble] += std::exchange(rank.pieces[TimeKind::uncovered], 0);
+            rank.iteration_ns = rank.elapsed_ns - sum_of(rank.pieces, no_iteration);
+            ledger.elapsed_ns += rank.elapsed_ns;
+            ledger.pieces.add(rank.pieces);
+            ledger.recorded_ms += rank.recorded_ms;
+            ledger.step_span_ms += rank.step_span_ms;
+            ledger.comm_ms += tally.comm_ms;
+            ledger.hidden_comm_ms += tally.hidden_comm_ms;
+            steps += static_cast<double>(rank.steps);
+            iteration_ms += static_cast<double>(rank.iteration_ns) * 1e-6;
+        }
+        if (steps > 0) ledger.step_times.mean_ms = iteration_ms / steps;
+        ledger.device_without_peak = find_device_without_peak();
+        ledger.run = throughput_of(ledger, false);
+        ledger.steady = throughput_of(ledger, true);
+        return std::move(ledger);
+    }
+
+  private:
+    // Stages that do not time what they send each other wait for it in no phase.
+    [[nodiscard]] bool has_untimed_pipeline(const Ledger& ledger) const {
+        const auto is_of_pair = [](const PhaseLedger& phase) { return phase.piece == TimeKind::bubble; };
+        const auto is_other_stage = [this](const RankRole& rank) { return rank.pp != roles_.front().pp; };
+        return std::any_of(roles_.begin(), roles_.end(), is_other_stage) &&
+               std::none_of(ledger.phases.begin(), ledger.phases.end(), is_of_pair);
+    }
+
+    void find_step_times(Ledger& ledger) const {
+        std::vector<double> own_ms;
+        double all_ms = 0;
+        double recorded_ms = 0;
+        double recorded = 0;
+        double steps = 0;
+        for (const LedgerStep& step : ledger.steps) {
+            own_ms.push_back(step.own_ms());
+            all_ms += step.length_ms();
+            steps += static_cast<double>(step.steps);
+            recorded_ms += step.rows_ms();
+            recorded += step.recorded;
+        }
+        if (own_ms.empty()) return;
+        const std::vector<double> quantiles = quantiles_of(own_ms, {0.5, 0.9, 0.99, 1});
+        StepTimes& times = ledger.step_times;
+        times.typical_ms = quantiles[0];
+        times.p90_ms = quantiles[1];
+        times.p99_ms = quantiles[2];
+        times.max_ms = quantiles[3];
+        double mean_ms = 0;
+        for (const double ms : own_ms) mean_ms += ms / static_cast<double>(own_ms.size());
+        double squares = 0;
+        for (const double ms : own_ms) squares += (ms - mean_ms) * (ms - mean_ms);
+        if (own_ms.size() > 1) times.sd_ms = std::sqrt(squares / static_cast<double>(own_ms.size() - 1));
+        double of_others_ms = 0;  // the recorded steps of which the length is known
+        double known = 0;
+        for (const LedgerStep& step : ledger.steps) {
+            of_others_ms += step.recorded > 0 ? step.rows_ms() / step.recorded * step.ranks : 0;
+            known += step.ranks;
+        }
+        if (steps > known && known > 0)
+            ledger.sampling = SamplingFact{recorded_ms / recorded, (all_ms - of_others_ms) / (steps - known)};
+    }
+
+    // By start of the job: how many of the first iterations are far longer than a typical one.
+    [[nodiscard]] std::vector<std::uint32_t> count_warm_ups(const Ledger& ledger) const {
+        std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<double, double>> lengths_ms;  // sum, count
+        std::int64_t most = 0;
+        std::uint32_t starts = 0;
+        for (const RankLedger& rank : ledger.ranks) most = std::max(most, rank.recorded);
+        for (const RankTally& tally : tallies_) {
+            for (const Iteration& first : tally.first) {
+                auto& [sum_ms, count] = lengths_ms[{first.start, first.since_start}];
+                const std::int64_t ns = first.steps == 1 && first.is_followed ? first.length_ns : first.rows_ns;
+                sum_ms += static_cast<double>(ns) * 1e-6;
+                ++count;
+                starts = std::max(starts, first.start + 1);
+            }
+        }
+        std::vector<std::uint32_t> warm_ups(starts);
+        if (static_cast<std::size_t>(most) < least_steps) return warm_ups;
+        const std::size_t allowed = std::max<std::size_t>(1, static_cast<std::size_t>(most) / few_of_all);
+        for (std::uint32_t start = 0; start < starts; ++start)
+            for (std::uint32_t i = 0; i < std::min<std::size_t>(first_iterations, allowed); ++i) {
+                const auto found = lengths_ms.find({start, i});
+                if (found == lengths_ms.end()) break;
+                const double times = found->second.first / found->second.second / ledger.step_times.typical_ms;
+                if (times > (i == warm_ups[start] ? warm_up : late_warm_up)) warm_ups[start] = i + 1;
+            }
+        return warm_ups;
+    }
+
+    [[nodiscard]] std::vector<std::int64_t> find_startup_steps(const std::vector<std::uint32_t>& warm_ups) const {
+        std::set<std::int64_t> steps;
+        for (const RankTally& tally : tallies_)
+            for (const Iteration& first : tally.first)
+                if (first.since_start < warm_ups[first.start]) steps.insert(first.step);
+        return {steps.begin(), steps.end()};
+    }
+
+    // What the first iterations have beyond the mean of the later ones.
+    static void settle_startup(const RankTally& tally, const std::vector<std::uint32_t>& warm_ups, RankLedger& rank) {
+        const auto is_warm_up = [&](const Iteration& first) { return first.since_start < warm_ups[first.start]; };
+        PieceTimes usual = rank.pieces;
+        std::int64_t others = rank.steps;
+        for (const Iteration& first : tally.first) {
+            if (!is_warm_up(first)) continue;
+            for (std::size_t i = 0; i < piece_count; ++i) usual.ns[i] -= first.pieces.ns[i];
+            --others;
+        }
+        if (others <= 0) return;
+        for (const Iteration& first : tally.first) {
+            if (!is_warm_up(first)) continue;
+            for (std::size_t i = 0; i < static_cast<std::size_t>(TimeKind::startup); ++i) {
+                if (is_in(never_startup, TimeKind(i))) continue;
+                const std::int64_t more_ns = std::max<std::int64_t>(0, first.pieces.ns[i] - usual.ns[i] / others);
+                rank.pieces.ns[i] -= more_ns;
+                rank.pieces[TimeKind::startup] += more_ns;
+            }
+        }
+    }
+
+    // In a step with a mark, time in no phase beyond the usual is what the mark names.
+    static void settle_marks(const RankTally& tally, RankLedger& rank) {
+        constexpr std::array in_no_phase = {TimeKind::uncovered, TimeKind::between};
+        const std::int64_t others = rank.recorded - static_cast<std::int64_t>(tally.marked.size());
+        if (others <= 0) return;
+        PieceTimes usual = rank.pieces;
+        for (const RankTally::Marked& marked : tally.marked)
+            for (const TimeKind piece : in_no_phase) usual[piece] -= marked.pieces[piece];
+        for (const RankTally::Marked& marked : tally.marked)
+            for (const TimeKind piece : in_no_phase) {
+                const std::int64_t more_ns = std::max<std::int64_t>(0, marked.pieces[piece] - usual[piece] / others);
+                const std::int64_t moved_ns = std::min(more_ns, rank.pieces[piece]);
+                rank.pieces[piece] -= moved_ns;
+                rank.pieces[marked.piece] += moved_ns;
+            }
+    }
+
+    [[nodiscard]] std::string find_device_without_peak() const {
+        for (const RankRole& role : roles_)
+            if ((role.flops_per_step || role.hardware_flops_per_step) && !peak_of(role, peak_flops_))
+                return role.device_name.empty() ? "a device without a name" : role.device_name;
+        return "";
+    }
+
+    [[nodiscard]] Throughput throughput_of(const Ledger& ledger, bool is_steady) const {
+        Throughput all;
+        std::vector<double> tokens;
+        double flops = 0;
+        double hardware_flops = 0;
+        double peak_ns = 0;  // peak times the time of ranks whose FLOPs are known
+        double hardware_peak_ns = 0;
+        for (std::size_t i = 0; i < ledger.ranks.size(); ++i) {
+            const RankLedger& rank = ledger.ranks[i];
+            const RankRole& role = roles_[i];
+            const std::int64_t left_out_ns = is_steady ? sum_of(rank.pieces, no_training) : 0;
+            const auto ns = static_cast<double>(rank.elapsed_ns - left_out_ns);
+            const auto steps = static_cast<double>(rank.steps);
+            all.elapsed_ms += ns * 1e-6 / static_cast<double>(ledger.ranks.size());
+            all.steps += steps / static_cast<double>(ledger.ranks.size());
+            if (role.tokens_per_step) tokens.push_back(*role.tokens_per_step);
+            const std::optional<double> peak = peak_of(role, peak_flops_);
+            if (!peak) continue;
+            if (role.flops_per_step) {
+                flops += *role.flops_per_step * steps;
+                peak_ns += *peak * ns;
+            }
+            if (role.hardware_flops_per_step) {
+                hardware_flops += *role.hardware_flops_per_step * steps;
+                hardware_peak_ns += *peak * ns;
+            }
+        }
+        if (all.steps > 0) all.step_ms = all.elapsed_ms / all.steps;
+        if (!tokens.empty() && all.step_ms > 0) all.tokens_per_s = median_of(tokens) / (all.step_ms * 1e-3);
+        if (peak_ns > 0) all.mfu = flops / (peak_ns * 1e-9);
+        if (hardware_peak_ns > 0) all.hfu = hardware_flops / (hardware_peak_ns * 1e-9);
+        return all;
+    }
+
+    const std::vector<RankRole>& roles_;
+    const std::optional<double> peak_flops_;
+    const std::vector<RankTally>& tallies_;
+};
+
 }  // namespace
 
 void spread_unrecorded(const RankOutside& outside, RankLedger& rank) {
@@ -100,199 +302,17 @@ const RankLedger* Ledger::find_rank(std::int64_t rank) const {
     return found == ranks.end() || found->rank != rank ? nullptr : &*found;
 }
 
-LedgerBuilder::LedgerBuilder(const std::vector<RankRole>& ranks, std::optional<double> peak_flops,
-                             std::vector<RankTally> tallies)
-    : roles_(ranks), peak_flops_(peak_flops), tallies_(std::move(tallies)) {}
-
-Ledger LedgerBuilder::finish(Ledger&& ledger) {
-    std::erase_if(ledger.steps, [](const LedgerStep& step) { return step.recorded == 0; });
-    const bool has_bubbles = has_untimed_pipeline(ledger);
-    find_step_times(ledger);
-    const std::vector<std::uint32_t> warm_ups = count_warm_ups(ledger);
-    ledger.startup_steps = find_startup_steps(warm_ups);
-    double steps = 0;
-    double iteration_ms = 0;
-    for (std::size_t i = 0; i < tallies_.size(); ++i) {
-        const RankTally& tally = tallies_[i];
-        RankLedger& rank = ledger.ranks[i];
-        settle_startup(tally, warm_ups, rank);
-        settle_marks(tally, rank);
-        if (has_bubbles) rank.pieces[TimeKind::bubble] += std::exchange(rank.pieces[TimeKind::uncovered], 0);
-        rank.iteration_ns = rank.elapsed_ns - sum_of(rank.pieces, no_iteration);
-        ledger.elapsed_ns += rank.elapsed_ns;
-        ledger.pieces.add(rank.pieces);
-        ledger.recorded_ms += rank.recorded_ms;
-        ledger.step_span_ms += rank.step_span_ms;
-        ledger.comm_ms += tally.comm_ms;
-        ledger.hidden_comm_ms += tally.hidden_comm_ms;
-        steps += static_cast<double>(rank.steps);
-        iteration_ms += static_cast<double>(rank.iteration_ns) * 1e-6;
-    }
-    if (steps > 0) ledger.step_times.mean_ms = iteration_ms / steps;
-    ledger.device_without_peak = find_device_without_peak();
-    ledger.run = throughput_of(ledger, false);
-    ledger.steady = throughput_of(ledger, true);
-    return std::move(ledger);
+void LedgerStep::add(const LedgerStep& other) {
+    ranks += other.ranks;
+    recorded += other.recorded;
+    length_ns += other.length_ns;
+    steps += other.steps;
+    rows_ns += other.rows_ns;
 }
 
-// Stages that do not time what they send each other wait for it in no phase.
-bool LedgerBuilder::has_untimed_pipeline(const Ledger& ledger) const {
-    const auto is_of_pair = [](const PhaseLedger& phase) { return phase.piece == TimeKind::bubble; };
-    const auto is_other_stage = [this](const RankRole& rank) { return rank.pp != roles_.front().pp; };
-    return std::any_of(roles_.begin(), roles_.end(), is_other_stage) &&
-           std::none_of(ledger.phases.begin(), ledger.phases.end(), is_of_pair);
-}
-
-void LedgerBuilder::find_step_times(Ledger& ledger) const {
-    std::vector<double> own_ms;
-    double all_ms = 0;
-    double recorded_ms = 0;
-    double recorded = 0;
-    double steps = 0;
-    for (const LedgerStep& step : ledger.steps) {
-        own_ms.push_back(step.own_ms());
-        all_ms += step.length_ms;
-        steps += step.steps;
-        recorded_ms += step.rows_ms;
-        recorded += step.recorded;
-    }
-    if (own_ms.empty()) return;
-    const std::vector<double> quantiles = quantiles_of(own_ms, {0.5, 0.9, 0.99, 1});
-    StepTimes& times = ledger.step_times;
-    times.typical_ms = quantiles[0];
-    times.p90_ms = quantiles[1];
-    times.p99_ms = quantiles[2];
-    times.max_ms = quantiles[3];
-    double mean_ms = 0;
-    for (const double ms : own_ms) mean_ms += ms / static_cast<double>(own_ms.size());
-    double squares = 0;
-    for (const double ms : own_ms) squares += (ms - mean_ms) * (ms - mean_ms);
-    if (own_ms.size() > 1) times.sd_ms = std::sqrt(squares / static_cast<double>(own_ms.size() - 1));
-    double of_others_ms = 0;  // the recorded steps of which the length is known
-    double known = 0;
-    for (const LedgerStep& step : ledger.steps) {
-        of_others_ms += step.recorded > 0 ? step.rows_ms / step.recorded * step.ranks : 0;
-        known += step.ranks;
-    }
-    if (steps > known && known > 0)
-        ledger.sampling = SamplingFact{recorded_ms / recorded, (all_ms - of_others_ms) / (steps - known)};
-}
-
-// By start of the job: how many of the first iterations are far longer than a typical one.
-std::vector<std::uint32_t> LedgerBuilder::count_warm_ups(const Ledger& ledger) const {
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<double, double>> lengths_ms;  // sum, count
-    std::int64_t most = 0;
-    std::uint32_t starts = 0;
-    for (const RankLedger& rank : ledger.ranks) most = std::max(most, rank.recorded);
-    for (const RankTally& tally : tallies_) {
-        for (const Iteration& first : tally.first) {
-            auto& [sum_ms, count] = lengths_ms[{first.start, first.since_start}];
-            const std::int64_t ns = first.steps == 1 && first.is_followed ? first.length_ns : first.rows_ns;
-            sum_ms += static_cast<double>(ns) * 1e-6;
-            ++count;
-            starts = std::max(starts, first.start + 1);
-        }
-    }
-    std::vector<std::uint32_t> warm_ups(starts);
-    if (static_cast<std::size_t>(most) < least_steps) return warm_ups;
-    const std::size_t allowed = std::max<std::size_t>(1, static_cast<std::size_t>(most) / few_of_all);
-    for (std::uint32_t start = 0; start < starts; ++start)
-        for (std::uint32_t i = 0; i < std::min<std::size_t>(first_iterations, allowed); ++i) {
-            const auto found = lengths_ms.find({start, i});
-            if (found == lengths_ms.end()) break;
-            const double times = found->second.first / found->second.second / ledger.step_times.typical_ms;
-            if (times > (i == warm_ups[start] ? warm_up : late_warm_up)) warm_ups[start] = i + 1;
-        }
-    return warm_ups;
-}
-
-std::vector<std::int64_t> LedgerBuilder::find_startup_steps(const std::vector<std::uint32_t>& warm_ups) const {
-    std::set<std::int64_t> steps;
-    for (const RankTally& tally : tallies_)
-        for (const Iteration& first : tally.first)
-            if (first.since_start < warm_ups[first.start]) steps.insert(first.step);
-    return {steps.begin(), steps.end()};
-}
-
-// What the first iterations have beyond the mean of the later ones.
-void LedgerBuilder::settle_startup(const RankTally& tally, const std::vector<std::uint32_t>& warm_ups,
-                                   RankLedger& rank) {
-    const auto is_warm_up = [&](const Iteration& first) { return first.since_start < warm_ups[first.start]; };
-    PieceTimes usual = rank.pieces;
-    std::int64_t others = rank.steps;
-    for (const Iteration& first : tally.first) {
-        if (!is_warm_up(first)) continue;
-        for (std::size_t i = 0; i < piece_count; ++i) usual.ns[i] -= first.pieces.ns[i];
-        --others;
-    }
-    if (others <= 0) return;
-    for (const Iteration& first : tally.first) {
-        if (!is_warm_up(first)) continue;
-        for (std::size_t i = 0; i < static_cast<std::size_t>(TimeKind::startup); ++i) {
-            if (is_in(never_startup, TimeKind(i))) continue;
-            const std::int64_t more_ns = std::max<std::int64_t>(0, first.pieces.ns[i] - usual.ns[i] / others);
-            rank.pieces.ns[i] -= more_ns;
-            rank.pieces[TimeKind::startup] += more_ns;
-        }
-    }
-}
-
-// In a step with a mark, time in no phase beyond the usual is what the mark names.
-void LedgerBuilder::settle_marks(const RankTally& tally, RankLedger& rank) {
-    constexpr std::array in_no_phase = {TimeKind::uncovered, TimeKind::between};
-    const std::int64_t others = rank.recorded - static_cast<std::int64_t>(tally.marked.size());
-    if (others <= 0) return;
-    PieceTimes usual = rank.pieces;
-    for (const RankTally::Marked& marked : tally.marked)
-        for (const TimeKind piece : in_no_phase) usual[piece] -= marked.pieces[piece];
-    for (const RankTally::Marked& marked : tally.marked)
-        for (const TimeKind piece : in_no_phase) {
-            const std::int64_t more_ns = std::max<std::int64_t>(0, marked.pieces[piece] - usual[piece] / others);
-            const std::int64_t moved_ns = std::min(more_ns, rank.pieces[piece]);
-            rank.pieces[piece] -= moved_ns;
-            rank.pieces[marked.piece] += moved_ns;
-        }
-}
-
-std::string LedgerBuilder::find_device_without_peak() const {
-    for (const RankRole& role : roles_)
-        if ((role.flops_per_step || role.hardware_flops_per_step) && !peak_of(role, peak_flops_))
-            return role.device_name.empty() ? "a device without a name" : role.device_name;
-    return "";
-}
-
-Throughput LedgerBuilder::throughput_of(const Ledger& ledger, bool is_steady) const {
-    Throughput all;
-    std::vector<double> tokens;
-    double flops = 0;
-    double hardware_flops = 0;
-    double peak_ns = 0;  // peak times the time of ranks whose FLOPs are known
-    double hardware_peak_ns = 0;
-    for (std::size_t i = 0; i < ledger.ranks.size(); ++i) {
-        const RankLedger& rank = ledger.ranks[i];
-        const RankRole& role = roles_[i];
-        const std::int64_t left_out_ns = is_steady ? sum_of(rank.pieces, no_training) : 0;
-        const auto ns = static_cast<double>(rank.elapsed_ns - left_out_ns);
-        const auto steps = static_cast<double>(rank.steps);
-        all.elapsed_ms += ns * 1e-6 / static_cast<double>(ledger.ranks.size());
-        all.steps += steps / static_cast<double>(ledger.ranks.size());
-        if (role.tokens_per_step) tokens.push_back(*role.tokens_per_step);
-        const std::optional<double> peak = peak_of(role, peak_flops_);
-        if (!peak) continue;
-        if (role.flops_per_step) {
-            flops += *role.flops_per_step * steps;
-            peak_ns += *peak * ns;
-        }
-        if (role.hardware_flops_per_step) {
-            hardware_flops += *role.hardware_flops_per_step * steps;
-            hardware_peak_ns += *peak * ns;
-        }
-    }
-    if (all.steps > 0) all.step_ms = all.elapsed_ms / all.steps;
-    if (!tokens.empty() && all.step_ms > 0) all.tokens_per_s = median_of(tokens) / (all.step_ms * 1e-3);
-    if (peak_ns > 0) all.mfu = flops / (peak_ns * 1e-9);
-    if (hardware_peak_ns > 0) all.hfu = hardware_flops / (hardware_peak_ns * 1e-9);
-    return all;
+Ledger complete_ledger(Ledger&& ledger, const std::vector<RankRole>& roles, std::optional<double> peak_flops,
+                       const std::vector<RankTally>& tallies) {
+    return LedgerBuilder(roles, peak_flops, tallies).finish(std::move(ledger));
 }
 
 }  // namespace cep::tool

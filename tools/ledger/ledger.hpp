@@ -22,19 +22,23 @@ struct LedgerStep {
     std::int64_t step = 0;
     std::uint32_t ranks = 0;     // of which the length of the iteration is known
     std::uint32_t recorded = 0;  // all
-    double length_ms = 0;        // sum over `ranks`: to the next recorded step
-    double steps = 0;            // sum over `ranks`: of so many steps
-    double rows_ms = 0;          // sum over `recorded`: from the first row to the last
+    // Integers, so that sums do not depend on the number of threads.
+    std::int64_t length_ns = 0;  // sum over `ranks`: to the next recorded step
+    std::int64_t steps = 0;      // sum over `ranks`: of so many steps
+    std::int64_t rows_ns = 0;    // sum over `recorded`: from the first row to the last
 
+    void add(const LedgerStep& other);
+    [[nodiscard]] double length_ms() const { return static_cast<double>(length_ns) * 1e-6; }
+    [[nodiscard]] double rows_ms() const { return static_cast<double>(rows_ns) * 1e-6; }
     /// A step of the mean rank, whether it was recorded or not, up to the next recorded one; what it recorded, if no
     /// step follows.
     [[nodiscard]] double mean_ms() const {
-        if (ranks > 0 && steps > 0) return length_ms / steps;
-        return recorded > 0 ? rows_ms / recorded : 0;
+        if (ranks > 0 && steps > 0) return length_ms() / static_cast<double>(steps);
+        return recorded > 0 ? rows_ms() / recorded : 0;
     }
     /// The recorded step itself on the mean rank.
     [[nodiscard]] double own_ms() const {
-        return ranks > 0 && steps == ranks ? length_ms / ranks : recorded > 0 ? rows_ms / recorded : 0;
+        return ranks > 0 && steps == ranks ? length_ms() / ranks : recorded > 0 ? rows_ms() / recorded : 0;
     }
 };
 
@@ -159,31 +163,13 @@ struct RankTally {
     std::vector<Marked> marked;  // iterations with a mark that names what a phase may not
 };
 
+inline constexpr std::uint32_t first_iterations = 10;  // after a start, that may be start-up
+
 /// Completes the ledger of a job from those of its ranks: steps that were not recorded, start-up, marks, throughput.
-class LedgerBuilder {
-  public:
-    /// `ranks`: in their order, which is that of `tallies` and of the ledger's ranks; they must outlive this.
-    /// `peak_flops` precedes what run rows and the table of devices say.
-    LedgerBuilder(const std::vector<RankRole>& ranks, std::optional<double> peak_flops, std::vector<RankTally> tallies);
-
-    static constexpr std::uint32_t first_iterations = 10;  // after a start, that may be start-up
-
-    [[nodiscard]] Ledger finish(Ledger&& ledger);
-
-  private:
-    [[nodiscard]] bool has_untimed_pipeline(const Ledger& ledger) const;
-    void find_step_times(Ledger& ledger) const;
-    [[nodiscard]] std::vector<std::uint32_t> count_warm_ups(const Ledger& ledger) const;
-    [[nodiscard]] std::vector<std::int64_t> find_startup_steps(const std::vector<std::uint32_t>& warm_ups) const;
-    static void settle_startup(const RankTally& tally, const std::vector<std::uint32_t>& warm_ups, RankLedger& rank);
-    static void settle_marks(const RankTally& tally, RankLedger& rank);
-    [[nodiscard]] Throughput throughput_of(const Ledger& ledger, bool is_steady) const;
-    [[nodiscard]] std::string find_device_without_peak() const;
-
-    const std::vector<RankRole>& roles_;
-    std::optional<double> peak_flops_;
-    std::vector<RankTally> tallies_;
-};
+/// `roles`, `tallies`: of the ledger's ranks, in their order. `peak_flops` precedes what run rows and the table of
+/// devices say.
+[[nodiscard]] Ledger complete_ledger(Ledger&& ledger, const std::vector<RankRole>& roles,
+                                     std::optional<double> peak_flops, const std::vector<RankTally>& tallies);
 
 /// Spreads the time between recorded steps over pieces: as recorded steps have them, as far as that fits.
 void spread_unrecorded(const RankOutside& outside, RankLedger& rank);

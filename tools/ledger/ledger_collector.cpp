@@ -31,24 +31,17 @@ std::vector<std::uint32_t> indices_in(const std::vector<std::int64_t>& all, cons
     return indices;
 }
 
-void LedgerCollector::StepSum::add(const StepSum& other) {
-    length_ns += other.length_ns;
-    rows_ns += other.rows_ns;
-    ranks += other.ranks;
-    recorded += other.recorded;
-    steps += other.steps;
-}
-
-LedgerCollector::StepSum& LedgerCollector::ThreadSums::sum_of(std::uint32_t step) {
+LedgerStep& LedgerCollector::ThreadSums::sum_of(std::uint32_t step) {
     if (step >= steps_.first) return sums_[step - steps_.first];
-    return earlier_.emplace_back(step, StepSum{}).second;
+    return earlier_.emplace_back(step, LedgerStep{}).second;
 }
 
 LedgerCollector::LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps)
-    : job_(job), steps_(steps), kept_steps_(steps), step_unit_(find_step_unit()) {
-    leave_some(kept_steps_, max_ledger_steps, [](std::int64_t step) { return step; });
-    kept_indices_ = indices_in(steps, kept_steps_);
-    sums_.resize(kept_steps_.size());
+    : job_(job), steps_(steps), step_unit_(find_step_unit()) {
+    std::vector<std::int64_t> kept = steps;
+    leave_some(kept, max_ledger_steps, [](std::int64_t step) { return step; });
+    kept_indices_ = indices_in(steps, kept);
+    for (const std::int64_t step : kept) sums_.push_back({step});
     for (const auto& [name, mark] : job.marks)
         if (const TimeKind piece = named_piece_of(name); piece != TimeKind::other)
             marks_.emplace_back(piece, &mark.steps);
@@ -105,7 +98,7 @@ void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const Ra
     tally.hidden_comm_ms -= not_hidden_ms(of_rank.pieces);
     add_exposures(of_rank.exposures, state.visible_ns);
     const std::int64_t ns = of_rank.pieces.sum_ns();
-    sums.sum_of(step).add({ns, ns, 1, 1, 1});
+    sums.sum_of(step).add({.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
 }
 
 /// From the first step with starts on, those without do not count.
@@ -127,8 +120,12 @@ void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration
     add_exposures(iteration.exposures, states_[rank].visible_ns);
     const bool is_known = iteration.is_followed;
     sums.sum_of(iteration.step_index)
-        .add({is_known ? iteration.length_ns : 0, iteration.rows_ns, is_known, 1, is_known ? iteration.steps : 0});
-    if (iteration.since_start < LedgerBuilder::first_iterations) {
+        .add({.ranks = is_known,
+              .recorded = 1,
+              .length_ns = is_known ? iteration.length_ns : 0,
+              .steps = is_known ? iteration.steps : 0,
+              .rows_ns = iteration.rows_ns});
+    if (iteration.since_start < first_iterations) {
         tally.first.push_back(iteration);
         tally.first.back().exposures = {};
     }
@@ -141,7 +138,7 @@ void LedgerCollector::add(const ThreadSums& sums) {
     for (const auto& [step, sum] : sums.earlier_) add_sum(step, sum);
 }
 
-void LedgerCollector::add_sum(std::size_t step, const StepSum& sum) {
+void LedgerCollector::add_sum(std::size_t step, const LedgerStep& sum) {
     if (kept_indices_[step] != nowhere) sums_[kept_indices_[step]].add(sum);
 }
 
@@ -168,7 +165,7 @@ Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional
     add(last);
     Ledger ledger = start_ledger();
     ledger.is_timed = is_timed;
-    return LedgerBuilder(roles, peak_flops, std::move(tallies_)).finish(std::move(ledger));
+    return complete_ledger(std::move(ledger), roles, peak_flops, tallies_);
 }
 
 /// By name. Returns the new index of each.
@@ -209,10 +206,7 @@ void LedgerCollector::finish_rank(std::size_t index) {
 
 Ledger LedgerCollector::start_ledger() {
     Ledger ledger;
-    for (std::size_t i = 0; i < sums_.size(); ++i)
-        ledger.steps.push_back({kept_steps_[i], sums_[i].ranks, sums_[i].recorded,
-                                static_cast<double>(sums_[i].length_ns) * 1e-6, static_cast<double>(sums_[i].steps),
-                                static_cast<double>(sums_[i].rows_ns) * 1e-6});
+    ledger.steps = std::move(sums_);
     ledger.phases = std::move(phases_);
     ledger.ranks = std::move(ranks_);
     ledger.stride = job_.steps.stride;

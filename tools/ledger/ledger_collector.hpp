@@ -34,16 +34,6 @@ class LedgerCollector {
     /// Rank by rank, once all phases have their indices; `indices`: of the rank's phases. Both must outlive this.
     void add_rank(const std::vector<RunSeries>& all_series, const std::vector<std::uint32_t>& indices);
 
-    /// A recorded step over ranks. Integers, so that sums do not depend on the number of threads.
-    struct StepSum {
-        std::int64_t length_ns = 0;
-        std::int64_t rows_ns = 0;
-        std::uint32_t ranks = 0;
-        std::uint32_t recorded = 0;
-        std::int64_t steps = 0;
-
-        void add(const StepSum& other);
-    };
     /// What a thread adds of some ranks in some steps.
     class ThreadSums {
       public:
@@ -51,11 +41,11 @@ class LedgerCollector {
 
       private:
         friend class LedgerCollector;
-        StepSum& sum_of(std::uint32_t step);
+        LedgerStep& sum_of(std::uint32_t step);
 
         StepRange steps_;
-        std::vector<StepSum> sums_;                               // by step
-        std::vector<std::pair<std::uint32_t, StepSum>> earlier_;  // of steps before them
+        std::vector<LedgerStep> sums_;                               // by step
+        std::vector<std::pair<std::uint32_t, LedgerStep>> earlier_;  // of steps before them
         PieceCutter cutter_;
     };
     /// The steps of a rank in their order, by one thread at a time.
@@ -76,16 +66,15 @@ class LedgerCollector {
     void add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, ThreadSums& sums);
     void drop_untimed(std::size_t rank);
     void add_iteration(std::size_t rank, const Iteration& iteration, ThreadSums& sums);
-    void add_sum(std::size_t step, const StepSum& sum);
+    void add_sum(std::size_t step, const LedgerStep& sum);
     void finish_rank(std::size_t index);
     [[nodiscard]] std::vector<std::uint32_t> sort_phases();
     [[nodiscard]] Ledger start_ledger();
 
     const Job& job_;
     const std::vector<std::int64_t>& steps_;
-    std::vector<std::int64_t> kept_steps_;  // all, or a random sample of them
-    std::vector<std::uint32_t> kept_indices_;
-    std::vector<StepSum> sums_;  // by kept step
+    std::vector<std::uint32_t> kept_indices_;  // by step: its index in sums_, or nowhere
+    std::vector<LedgerStep> sums_;             // of all steps, or a random sample of them
     std::int64_t step_unit_;
     std::vector<PhaseLedger> phases_;
     std::unordered_map<std::string_view, std::uint32_t> phase_places_;

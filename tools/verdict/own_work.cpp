@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "ledger/table_quantiles.hpp"
 #include "stats/robust.hpp"
@@ -28,13 +27,11 @@ void keep_larger(std::vector<std::size_t>& most, const std::vector<std::size_t>&
 /// A rank whose row was lost works as its peers do in the step.
 void add_phase(const RolePhase& phase, const PeerGroup& role, const std::vector<std::size_t>& rows,
                StepMatrix& own_ms) {
-    std::vector<std::size_t> peers(role.ranks.size());
-    std::iota(peers.begin(), peers.end(), std::size_t{0});
     const bool any_missing =
         std::any_of(rows.begin(), rows.end(), [&](std::size_t count) { return count < own_ms.steps(); });
     std::vector<double> usual_ms;
-    if (any_missing) usual_ms = quantiles_over_ranks(phase.own_ms, peers, 0.5);
-    for (const std::size_t peer : peers)
+    if (any_missing) usual_ms = quantiles_over_ranks(phase.own_ms, 0.5);
+    for (std::size_t peer = 0; peer < role.ranks.size(); ++peer)
         for (std::size_t step = 0; step < own_ms.steps(); ++step) {
             double ms = phase.own_ms.at(peer, step);
             if (is_missing(ms) && rows[peer] > 0) ms = usual_ms[step];
