@@ -66,6 +66,7 @@ class Builder {
         add_own_work(ledger);
         table_.median_step_ms = quantiles_over_ranks(table_.step_ms, 0.5);
         table_.has_comm = all.comm_ms > 0;
+        table_.waits_inside = all.waits_inside;
         table_.matched_comm = all.comm_ms > 0 ? all.matched_ms / all.comm_ms : 0;
         return {std::move(table_), std::move(ledger)};
     }
@@ -83,10 +84,12 @@ class Builder {
     struct Totals {
         double comm_ms = 0;
         double matched_ms = 0;
+        bool waits_inside = false;  // in steps of the table
 
         void add(const Totals& other) {
             comm_ms += other.comm_ms;
             matched_ms += other.matched_ms;
+            waits_inside |= other.waits_inside;
         }
     };
 
@@ -149,7 +152,7 @@ class Builder {
         make_phases();
         std::vector<StepMatrix*> all = {&table_.uncovered_ms, &table_.step_ms,      &table_.comm_ms,
                                         &table_.wait_ms,      &table_.avoidable_ms, &table_.exposed_ms};
-        for (LocalPhase& phase : table_.local) all.insert(all.end(), {&phase.own_ms, &phase.duration_ms});
+        for (LocalPhase& phase : table_.local) all.push_back(&phase.own_ms);
         counts_.resize(table_.local.size());
         for (Counts& counts : counts_) all.push_back(&counts);
         for_all(all.size(), threads_,
@@ -172,7 +175,7 @@ class Builder {
 
     std::size_t add_phase(std::string name, schema::Kind kind) {
         table_.local.push_back(
-            {std::move(name), kind, {}, {}, 0, std::vector<std::uint8_t>(table_.ranks.size() * table_.steps.size())});
+            {std::move(name), kind, {}, 0, std::vector<std::uint8_t>(table_.ranks.size() * table_.steps.size())});
         return table_.local.size() - 1;
     }
 
@@ -289,6 +292,7 @@ class Builder {
                 const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases(), map.uses);
                 tile.totals.comm_ms += of_rank.all_comm_ms;
                 tile.totals.matched_ms += of_rank.matched_ms;
+                tile.totals.waits_inside |= of_rank.waits_inside && in_table_[spans.front().step] != nowhere;
                 add_to_table(rank, spans.front().step, of_rank);
                 collector_->add_step(rank, spans.front().step, of_rank, tile.of_ledger);
             }
@@ -316,7 +320,6 @@ class Builder {
                 continue;
             }
             table_.local[local_index].own_ms.set_cell(cell, time.own_ms);
-            table_.local[local_index].duration_ms.set_cell(cell, time.duration_ms);
             table_.local[local_index].is_launch_bound[cell] = time.is_launch_bound;
             counts_[local_index].set_cell(cell, time.spans);
         }
@@ -332,7 +335,6 @@ class Builder {
     void add_folded(std::size_t cell, const LocalTime& time) {
         LocalPhase& folded = table_.local[folded_index_];
         folded.own_ms.add_to_cell(cell, time.own_ms);
-        folded.duration_ms.add_to_cell(cell, time.duration_ms);
         counts_[folded_index_].add_to_cell(cell, time.spans);
     }
 
@@ -375,8 +377,7 @@ class Builder {
     }
 
     static void complete(LocalPhase& phase, std::size_t rank, std::size_t step, double usual, double count) {
-        for (StepMatrix* ms : {&phase.own_ms, &phase.duration_ms})
-            ms->set(rank, step, ms->at(rank, step) * usual / count);
+        phase.own_ms.set(rank, step, phase.own_ms.at(rank, step) * usual / count);
     }
 
     const Job& job_;

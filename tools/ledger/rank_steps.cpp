@@ -61,7 +61,7 @@ void StepAnalyser::complete_lost() {
         const std::uint32_t numbers = rows.last_seq - rows.first_seq + 1;
         if (numbers <= rows.count || time.spans != rows.count) continue;
         const double completed = static_cast<double>(numbers) / rows.count;
-        for (double* value : {&time.own_ms, &time.duration_ms, &time.spans}) *value *= completed;
+        for (double* value : {&time.own_ms, &time.spans}) *value *= completed;
     }
 }
 
@@ -179,7 +179,7 @@ LocalTime& StepAnalyser::local_time_of(std::uint32_t phase) {
     const std::uint32_t index = local_indices_[phase];  // of an earlier step, if not of this one
     if (index < result_.local.size() && result_.local[index].phase == phase) return result_.local[index];
     local_indices_[phase] = static_cast<std::uint32_t>(result_.local.size());
-    result_.local.push_back({phase, 0, 0, 0, false});
+    result_.local.push_back({phase});
     return result_.local.back();
 }
 
@@ -192,7 +192,6 @@ void StepAnalyser::by_durations() {
     for (const Item& item : local_) {
         LocalTime& time = local_time_of(item.phase);
         time.own_ms += item.sample->duration_ms;
-        time.duration_ms += item.sample->duration_ms;
         ++time.spans;
         (item.sample->is_behind_step() ? behind_ms : inside_ms) += item.sample->duration_ms;
         ms[static_cast<std::size_t>(piece_of(item))] += item.sample->duration_ms;
@@ -278,7 +277,7 @@ void StepAnalyser::take_local(Item& item, const Blocked& blocked) {
             std::max(0.0, item.own_ms - static_cast<double>(length_within_ns(compute_set_, item.interval)) * 1e-6);
     LocalTime& time = local_time_of(item.phase);
     time.own_ms += item.own_ms;
-    time.duration_ms += item.sample->duration_ms;
+    result_.waits_inside |= item.sample->duration_ms > item.own_ms * (1 + 1e-6);
     ++time.spans;
     if (item.kind == schema::Kind::compute) {
         add_unblocked(item);

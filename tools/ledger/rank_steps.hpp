@@ -32,14 +32,14 @@ struct PhaseUse {
 struct LocalTime {
     std::uint32_t phase = 0;
     double own_ms = 0;
-    double duration_ms = 0;
     double spans = 0;
     bool is_launch_bound = false;  // the device was done before the host launched what comes next on the stream
 };
 
 struct RankStep {
     std::vector<LocalTime> local;
-    double step_ms = 0;  // NaN if there is nothing to tell it from
+    bool waits_inside = false;  // of phases
+    double step_ms = 0;         // NaN if there is nothing to tell it from
     double comm_ms = 0;
     double wait_ms = 0;       // for late ranks in collectives, not beside own work; NaN where no collective was matched
     double avoidable_ms = 0;  // of wait_ms: by how much earlier the step would end without; its host must be ahead

@@ -38,27 +38,20 @@ Deviation::Deviation(const LocalPhase& phase, const StepMatrix& own_ms, const Pe
     constexpr std::array quantiles = {usual_quantile, typical_quantile};
     std::vector<std::vector<double>> of_all = quantiles_over_ranks(own_ms, fast_, quantiles);
     usual_ = std::move(of_all[1]);
-    find_excess(phase, own_ms);
+    find_excess(own_ms);
     if (floor_ms > 0) find_fast(floor_ms);
     usual_ = is_split() ? quantiles_over_ranks(own_ms, fast_, typical_quantile) : std::move(of_all[0]);
-    find_excess(phase, own_ms);
+    find_excess(own_ms);
     if (steps == ChosenSteps::of_device) leave_out_late_hosts(phase);
     centre();
     find_noise();
 }
 
-void Deviation::find_excess(const LocalPhase& phase, const StepMatrix& own_ms) {
+void Deviation::find_excess(const StepMatrix& own_ms) {
     excess_.resize(group_.ranks.size() * usual_.size());
-    for (std::size_t peer = 0; peer < group_.ranks.size(); ++peer) {
-        const std::span<const float> of_peer_ms = own_ms.of_rank(peer);
-        const std::span<const float> duration_ms = phase.duration_ms.of_rank(group_.ranks[peer]);
-        double* const excess_ms = excess_.data() + peer * usual_.size();
-        for (std::size_t step = 0; step < usual_.size(); ++step) {
-            const double ms = of_peer_ms[step];
-            excess_ms[step] = ms - usual_[step];
-            contains_waiting_ |= duration_ms[step] > ms * (1 + 1e-6);
-        }
-    }
+    for (std::size_t peer = 0; peer < group_.ranks.size(); ++peer)
+        for (std::size_t step = 0; step < usual_.size(); ++step)
+            excess_[peer * usual_.size() + step] = own_ms.at(peer, step) - usual_[step];
 }
 
 void Deviation::find_fast(double floor_ms) {

@@ -28,8 +28,6 @@ class Deviation {
     [[nodiscard]] std::span<const double> excess_ms(std::size_t peer) const {
         return std::span(excess_).subspan(peer * usual_.size(), usual_.size());
     }
-    /// Whether the phase contains waiting.
-    [[nodiscard]] bool contains_waiting() const { return contains_waiting_; }
     /// What a rank as usual takes in this step.
     [[nodiscard]] double usual_ms(std::size_t step) const { return usual_[step]; }
     /// Whether the ranks are two populations. Then the faster one is what a usual rank is.
@@ -50,7 +48,7 @@ class Deviation {
     [[nodiscard]] std::size_t peers_with(std::size_t steps) const;
 
   private:
-    void find_excess(const LocalPhase& phase, const StepMatrix& own_ms);
+    void find_excess(const StepMatrix& own_ms);
     void find_fast(double floor_ms);
     void leave_out_late_hosts(const LocalPhase& phase);
     void centre();
@@ -59,7 +57,6 @@ class Deviation {
     [[nodiscard]] double inflation_of(std::size_t peer, double median, double deviation) const;
 
     const PeerGroup& group_;
-    bool contains_waiting_ = false;
     std::vector<double> usual_;
     std::vector<double> excess_;     // by peer, then step
     std::vector<double> medians_;    // of it, by peer

@@ -92,7 +92,7 @@ void abstain_on_waiting(const JudgedJob& judged, Verdict& verdict) {
                 likely->ranks.front()),
             "record more steps");
     if (judged.groups.size() != 1) return;
-    if (!judged.waits_inside && waits_more_than_work_explains(judged, wait_ms))
+    if (!judged.table.waits_inside && waits_more_than_work_explains(judged, wait_ms))
         return verdict.abstain(
             fmt::format("ranks wait {} a step for each other, and what they do before does not explain it",
                         format_duration_ms(wait_ms)),

@@ -20,7 +20,6 @@ struct JudgedJob {
     std::vector<PeerGroup> groups{};
     StepMatrix own_ms{};
     std::set<Operation> operations{};
-    bool waits_inside = false;  // see Stragglers
 };
 
 /// After the replay: sorts the findings by what they cost, and sets what all slow ranks cost together.

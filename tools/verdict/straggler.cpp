@@ -27,7 +27,6 @@ struct Search {
     RolePhase work{};
     std::vector<Straggler> found{};
     double usual_ms = 0;
-    bool contains_waiting = false;
 };
 
 std::vector<Straggler> search_steps(const Search& search, const Deviation& deviation, SearchScale scale) {
@@ -76,9 +75,8 @@ void search_steps_of_device(Search& search, const SearchScale& scale) {
 void search_phase(Search& search, const SearchScale& scale) {
     const LocalPhase& phase = *search.phase;
     const Deviation deviation(phase, search.work.own_ms, *search.role, scale.floor_ms);
-    search.contains_waiting = deviation.contains_waiting();
     std::vector<double> usual_ms;
-    for (std::size_t step = 0; step < phase.own_ms.steps(); ++step) usual_ms.push_back(deviation.usual_ms(step));
+    for (std::size_t step = 0; step < search.work.own_ms.steps(); ++step) usual_ms.push_back(deviation.usual_ms(step));
     search.usual_ms = typical_ms(usual_ms);
     search.found = search_steps(search, deviation, scale);
     if (!phase.is_launch_bound.empty()) search_steps_of_device(search, scale);
@@ -116,7 +114,7 @@ class Finder {
     Finder(const JobTable& table, const AbsentRows& absent)
         : table_(table), absent_(absent), all_ms_(sum_ms(table.median_step_ms)) {}
 
-    Stragglers find(const std::vector<PeerGroup>& roles, std::size_t threads) {
+    std::vector<Finding> find(const std::vector<PeerGroup>& roles, std::size_t threads) {
         is_pipeline_ = roles.size() > 1;
         search(roles, threads);
         for (const PeerGroup& role : roles) drop_exchanged(role);
@@ -129,8 +127,8 @@ class Finder {
   private:
     void search(const std::vector<PeerGroup>& roles, std::size_t threads) {
         const SearchScale scale = scale_for(table_, StragglerRules::relative_floor);
-        LocalPhase uncovered{std::string(uncovered_name), schema::Kind::other, {}, {}, 1};
-        if (table_.has_comm) uncovered.duration_ms = uncovered.own_ms = table_.uncovered_ms;
+        LocalPhase uncovered{std::string(uncovered_name), schema::Kind::other, {}, 1};
+        if (table_.has_comm) uncovered.own_ms = table_.uncovered_ms;
         std::vector<Search> searches;
         for (const PeerGroup& role : roles) {
             if (role.ranks.size() < 2) continue;
@@ -145,7 +143,6 @@ class Finder {
             search_phase(one, scale);
         });
         for (Search& one : searches) {
-            result_.waits_inside |= one.contains_waiting;
             const std::size_t ranks = one.role->ranks.size();
             if (2 * one.found.size() > ranks || ranks == 2) split(one);
             std::move(one.found.begin(), one.found.end(), std::back_inserter(found_));
@@ -280,7 +277,7 @@ class Finder {
         const bool may_be_waited_for = one.kind == FindingKind::straggler || is_pipeline_;
         const bool is_certain = may_be_waited_for && one.phase != uncovered_name;
         if (!is_certain && !one.keeps_waiting) return;
-        result_.findings.push_back(std::move(one));
+        result_.push_back(std::move(one));
     }
 
     /// Between the numbers of its slow steps, if that is always the same.
@@ -365,26 +362,27 @@ class Finder {
     const double all_ms_;  // of all steps
     bool is_pipeline_ = false;
     std::vector<Straggler> found_;
-    Stragglers result_;
+    std::vector<Finding> result_;
 };
 
-/// By how much less than the rank that waits longest each rank waits in a step.
-LocalPhase lateness_of(const JobTable& table, const PeerGroup& role) {
-    LocalPhase lateness{"", schema::Kind::comm, {table.ranks.size(), table.steps.size()}, {}, 1};
+const LocalPhase no_phase;
+
+/// By how much less than the rank that waits longest each rank waits in a step, by peer.
+StepMatrix lateness_of(const JobTable& table, const PeerGroup& role) {
+    StepMatrix late_ms = rows_of_role(table.wait_ms, role);
     for (std::size_t step = 0; step < table.steps.size(); ++step) {
         double most_ms = 0;
-        for (const std::size_t rank : role.ranks) most_ms = std::max(most_ms, table.wait_ms.at(rank, step));
-        for (const std::size_t rank : role.ranks)
-            lateness.own_ms.set(rank, step, most_ms - table.wait_ms.at(rank, step));
+        for (std::size_t peer = 0; peer < late_ms.ranks(); ++peer) most_ms = std::max(most_ms, late_ms.at(peer, step));
+        for (std::size_t peer = 0; peer < late_ms.ranks(); ++peer)
+            late_ms.set(peer, step, most_ms - late_ms.at(peer, step));
     }
-    lateness.duration_ms = lateness.own_ms;
-    return lateness;
+    return late_ms;
 }
 
 }  // namespace
 
-Stragglers find_stragglers(const JobTable& table, const AbsentRows& absent, const std::vector<PeerGroup>& groups,
-                           std::size_t threads) {
+std::vector<Finding> find_stragglers(const JobTable& table, const AbsentRows& absent,
+                                     const std::vector<PeerGroup>& groups, std::size_t threads) {
     if (table.steps.empty() || table.ranks.empty()) return {};
     return Finder(table, absent).find(groups, threads);
 }
@@ -394,8 +392,7 @@ std::vector<Finding> find_late(const JobTable& table, const std::vector<PeerGrou
     const SearchScale scale = scale_for(table, StragglerRules::late);
     for (const PeerGroup& role : groups) {
         if (role.ranks.size() < 2) continue;
-        const LocalPhase lateness = lateness_of(table, role);
-        Search search{&role, &lateness, {rows_of_role(lateness.own_ms, role)}};
+        Search search{&role, &no_phase, {lateness_of(table, role)}};
         search_phase(search, scale);
         for (Straggler& one : search.found) {
             one.kind = FindingKind::late;
@@ -414,8 +411,7 @@ std::optional<Finding> find_most_likely_late(const JobTable& table, const std::v
     double least = StragglerRules::may_be_chance / static_cast<double>(table.ranks.size());
     for (const PeerGroup& role : groups) {
         if (role.ranks.size() < 2) continue;
-        const LocalPhase lateness = lateness_of(table, role);
-        const Deviation deviation(lateness, rows_of_role(lateness.own_ms, role), role, scale.floor_ms);
+        const Deviation deviation(no_phase, lateness_of(table, role), role, scale.floor_ms);
         for (std::size_t peer = 0; peer < role.ranks.size(); ++peer) {
             const double excess_ms = median_of(deviation.excess_ms(peer));
             const double chance = chance_of_all_steps(deviation, peer);

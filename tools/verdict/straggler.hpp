@@ -46,15 +46,10 @@ struct Straggler : Finding {
     Segment steps{};                          // from the first slow one to the last
 };
 
-struct Stragglers {
-    std::vector<Finding> findings;  // stragglers and groups; what they cost is a bound
-    bool waits_inside = false;      // phases contain waiting, of which it is an estimate what was beside work
-};
-
-/// Ranks that are slower than their peers. What each may cost the job at most: what it exceeds them by, as far as they
-/// wait for it.
-[[nodiscard]] Stragglers find_stragglers(const JobTable& table, const AbsentRows& absent,
-                                         const std::vector<PeerGroup>& groups, std::size_t threads);
+/// Ranks that are slower than their peers: stragglers and groups. What each may cost the job at most: what it exceeds
+/// them by, as far as they wait for it.
+[[nodiscard]] std::vector<Finding> find_stragglers(const JobTable& table, const AbsentRows& absent,
+                                                   const std::vector<PeerGroup>& groups, std::size_t threads);
 
 /// Ranks that come to their collectives later than their peers, whatever the reason; the latest first.
 [[nodiscard]] std::vector<Finding> find_late(const JobTable& table, const std::vector<PeerGroup>& groups);

@@ -146,7 +146,6 @@ class Judge {
         }
         const bool compares = can_compare();
         if (compares) search(absent);
-        for (LocalPhase& phase : table_.local) phase.duration_ms = {};  // the search alone looks at them
         if (!options_.only_ranks || std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_of_slow_ranks))
             verdict_.replay = replay(job_, options_.threads, untrained_, verdict_.findings);
         set_saving(judged_, verdict_);
@@ -236,9 +235,8 @@ class Judge {
     }
 
     void search(const AbsentRows& absent) {
-        Stragglers found = find_stragglers(table_, absent, groups_, options_.threads);
-        judged_.waits_inside = found.waits_inside;
-        std::move(found.findings.begin(), found.findings.end(), std::back_inserter(verdict_.findings));
+        std::vector<Finding> found = find_stragglers(table_, absent, groups_, options_.threads);
+        std::move(found.begin(), found.end(), std::back_inserter(verdict_.findings));
         for (Finding& one : verdict_.findings)
             if (one.kind == FindingKind::straggler && one.phase_kind == schema::Kind::compute)
                 one.late_host = find_late_host(job_.ranks, one.typical_rank, peers_of(one.typical_rank));

@@ -25,7 +25,6 @@ TEST(Deviation, OfRanksWithoutNoiseIsByHand) {
     EXPECT_NEAR(deviation.usual_ms(7), 19, 1e-5);
     EXPECT_NEAR(deviation.noise_ms(), 0, 1e-5);
     EXPECT_NEAR(deviation.spread_ms(), 1.4826022 * 2 * 11 / 9, 1e-4);
-    EXPECT_FALSE(deviation.contains_waiting());
 }
 
 TEST(Deviation, NoiseAndInflationAgreeWithTheirDefinitions) {

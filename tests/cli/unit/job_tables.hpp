@@ -44,8 +44,7 @@ inline StepMatrix matrix_of(std::size_t ranks, std::size_t steps, const TimeOf& 
 }
 
 inline LocalPhase phase_of(std::string name, std::size_t ranks, std::size_t steps, const TimeOf& own_ms) {
-    const StepMatrix ms = matrix_of(ranks, steps, own_ms);
-    return {std::move(name), schema::Kind::compute, ms, ms, 1};
+    return {std::move(name), schema::Kind::compute, matrix_of(ranks, steps, own_ms), 1};
 }
 
 inline PeerGroup peers_of(std::size_t ranks) {

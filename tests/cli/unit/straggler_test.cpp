@@ -27,8 +27,8 @@ LocalPhase noisy_phase(const std::string& name, std::uint64_t seed, const MoreMs
 
 /// Those that cost something, and those that do not.
 struct Found {
-    explicit Found(const Stragglers& stragglers) {
-        for (const Finding& one : stragglers.findings) (one.is_costly ? costly : harmless).push_back(one);
+    explicit Found(const std::vector<Finding>& stragglers) {
+        for (const Finding& one : stragglers) (one.is_costly ? costly : harmless).push_back(one);
     }
 
     std::vector<Finding> costly;
