@@ -252,13 +252,13 @@ void StepAnalyser::by_intervals() {
         while (first_comm < comm_.size() && comm_[first_comm].interval.begin_ns + tolerance_ns < item.interval.begin_ns)
             ++first_comm;
         const Blocked blocked = find_blocked(item, first_comm);
-        all.ms += blocked.ms;
-        all.wait_ms += blocked.wait_ms;
+        all.ns += blocked.ns;
+        all.for_late_ns += blocked.for_late_ns;
         take_local(item, blocked);
         append(local_set_, item.interval);
     }
     // What is blocked is communication inside of a phase.
-    const double overlap_ms = std::max(0.0, shared_ms(comm_set_, local_set_) - all.ms);
+    const double overlap_ms = std::max(0.0, shared_ms(comm_set_, local_set_) - all.ms());
     result_.exposed_ms = std::max(0.0, result_.comm_ms - overlap_ms);
     if (!comm_.empty()) find_waiting(all);
     find_step_ms();
@@ -270,7 +270,7 @@ void StepAnalyser::by_intervals() {
 }
 
 void StepAnalyser::take_local(Item& item, const Blocked& blocked) {
-    item.own_ms = std::max(0.0, item.sample->duration_ms - blocked.ms);
+    item.own_ms = std::max(0.0, item.sample->duration_ms - blocked.ms());
     // What compute hides costs nobody anything.
     if (item.kind != schema::Kind::compute)
         item.own_ms =
@@ -281,7 +281,7 @@ void StepAnalyser::take_local(Item& item, const Blocked& blocked) {
     ++time.spans;
     if (item.kind == schema::Kind::compute) {
         add_unblocked(item);
-        result_.more_waiting_ns += nanoseconds(blocked.more_ms);
+        result_.more_waiting_ns += blocked.hidden_ns;
     }
 }
 
@@ -300,7 +300,7 @@ void StepAnalyser::find_waiting(const Blocked& in_phases) {
         result_.wait_ms = not_known;
         return;
     }
-    result_.wait_ms = length_ms(waits_) - shared_ms(waits_, local_set_) + in_phases.wait_ms;
+    result_.wait_ms = length_ms(waits_) - shared_ms(waits_, local_set_) + in_phases.for_late_ms();
 }
 
 // What the phase began on its own stream blocks it until it is done, as does all that it ends with; what it began on
@@ -337,10 +337,10 @@ StepAnalyser::Blocked StepAnalyser::find_blocked(const Item& local, std::size_t 
     sort_by_what_they_block(local, first_comm);
     if (blocked_.empty() && beside_.empty()) return {};
     for (Intervals* intervals : {&blocked_, &blocked_waits_}) unite(*intervals);
-    const WaitsBesideWork::Sum beside = beside_.until(local.interval.end_ns);
-    return {length_ms(blocked_) + static_cast<double>(beside.ns) * 1e-6,
-            length_ms(blocked_waits_) + static_cast<double>(beside.for_late_ns) * 1e-6,
-            static_cast<double>(beside.hidden_ns) * 1e-6};
+    Blocked blocked = beside_.until(local.interval.end_ns);
+    blocked.ns += length_ns(blocked_);
+    blocked.for_late_ns += length_ns(blocked_waits_);
+    return blocked;
 }
 
 void StepAnalyser::find_step_ms() {
@@ -459,7 +459,7 @@ void StepAnalyser::add_inner(const Item& inner) {
     });
     const Blocked blocked = find_blocked(inner, static_cast<std::size_t>(first - comm_.begin()));
     add_unblocked(inner);
-    result_.more_waiting_ns += nanoseconds(blocked.more_ms);
+    result_.more_waiting_ns += blocked.hidden_ns;
 }
 
 // A phase after which the device began the stream's next work as soon as that was launched ended when its host let it.

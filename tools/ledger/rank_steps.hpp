@@ -90,12 +90,8 @@ class StepAnalyser {
         std::uint32_t last_seq = 0;
     };
 
-    /// How long one phase could not go on.
-    struct Blocked {
-        double ms = 0;
-        double wait_ms = 0;  // of it: for late ranks
-        double more_ms = 0;  // waiting for communication on another stream, which no row shows where
-    };
+    /// How long a phase could not go on; hidden is what it waited for communication on another stream.
+    using Blocked = WaitsBesideWork::Sum;
 
     static bool begins_before(const Item& a, const Item& b) {
         if (a.interval.begin_ns != b.interval.begin_ns) return a.interval.begin_ns < b.interval.begin_ns;
