@@ -31,10 +31,10 @@ struct QuantilePosition {
 /// of NumPy and R). None of the values is NaN; the result is, of no values.
 [[nodiscard]] double exact_quantile(std::span<const double> values, double q);
 
-/// Several of values whose order it may change, and of which there are some; fastest where `qs` ascend.
+/// Several of values whose order it may change; fastest where `qs` ascend.
 void take_quantiles(std::span<double> values, std::span<const double> qs, std::span<double> found);
 
-/// Several at once, in little more time than one.
+/// Several of a copy of the values.
 [[nodiscard]] std::vector<double> exact_quantiles(std::span<const double> values, std::initializer_list<double> qs);
 
 }  // namespace cep::tool

@@ -71,11 +71,12 @@ class PhaseCollector {
 
     void find_quantiles() {
         const auto& [p50, p90, p99] = phase_quantiles;
-        const std::vector<double> found = exact_quantiles(durations_ms_, {p50.q, p90.q, p99.q});
         double squares = 0;
         for (const double ms : durations_ms_) squares += (ms - summary_.mean_ms) * (ms - summary_.mean_ms);
         const std::size_t kept = durations_ms_.size();
         if (kept > 1) summary_.sd_ms = std::sqrt(squares / static_cast<double>(kept - 1));
+        std::array<double, 3> found{};
+        take_quantiles(durations_ms_, std::array{p50.q, p90.q, p99.q}, found);
         for (std::size_t i = 0; i < found.size(); ++i) summary_.*phase_quantiles[i].member = found[i];
     }
 
