@@ -214,3 +214,29 @@ def test_buckets_are_rows_and_a_communicator_that_is_replaced_is_found_again(run
         (32, None), (16, None), (64, None), (4, None), (40, "DistBackendError"), (44, "Unmeasured")
     ]  # fmt: skip
     assert {row["bytes"] for row in rows[6:]} == {48}
+
+
+def test_where_the_calls_are_not_seen_a_message_tells_what_has_no_rows(scripts, files):
+    _, told = scripts.run("""
+import torch, torch.distributed as dist, cep.torch
+from cep.torch import _collectives, _ddp
+_ddp._KEYS["cuda"] = "AutogradCPU"
+dist.is_nccl_available = lambda: True
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+tensor = torch.ones(3).as_subclass(type("OnDevice", (torch.Tensor,), {"is_cuda": True}))
+with cep.Profiler(sys.argv[1], record_every_n_steps=1) as prof:
+    recorder = _collectives.recorder_of(prof)
+    find = recorder.groups.find
+    recorder.groups.find = lambda group: find(group)._replace(on_device=True)
+    with cep.torch.instrument_collectives(prof):
+        release = prof._part(_ddp.DDPReductions).hold(dist.group.WORLD, "cuda")
+        prof.step(0)
+        dist.all_reduce(tensor, async_op=True).wait()
+        dist.all_reduce(tensor)
+        model(torch.ones(1, 4)).sum().backward()
+        release()
+assert cep.torch.hook_failures() == 0
+""")
+    assert [(row["bytes"], row["coll"]) for row in files.spans()] == [(12, 1)]
+    assert told.count("PyTorch's calls of NCCL are not seen") == 1
