@@ -71,9 +71,8 @@ class CommRecorder:
             return None
         try:
             group, coll = found
-            tensors = function.tensors(given)
-            size = function.bytes(tensors, group.size)
-            on_nccl = group.on_device and (not tensors or bool(tensors[0].is_cuda))
+            size, on_device = function.size(given, group.size)
+            on_nccl = group.on_device and on_device is not False
             if on_nccl and not self.nccl.is_held:
                 self.nccl.tell_of_unseen()
             elif on_nccl:
@@ -105,7 +104,7 @@ class CommRecorder:
     def _tell_if_unseen(self, function: Function, given: Keywords) -> None:
         """There is nothing to see of a call that moves nothing."""
         group = resolve_group(given.get("group"))
-        if group is not None and self.groups.find(group).size > 1 and any(tensor.nbytes for tensor in function.tensors(given)):
+        if group is not None and self.groups.find(group).size > 1 and function.size(given, 1)[0]:
             self.nccl.tell_of_unseen()
 
     def _run_async(self, span: AsyncSpan, function: Function, args: Arguments, kwargs: Keywords) -> Any:

@@ -66,9 +66,7 @@ OPERATIONS = (
 
 
 def _tensors_of(value: Any) -> list[Tensor]:
-    """The tensors of an argument: one, or those of a list of tensors or of messages."""
-    if isinstance(value, torch.Tensor):
-        return [value]
+    """The tensors of a list of tensors or of messages."""
     members = value if isinstance(value, (list, tuple)) else ()
     tensors = (getattr(member, "tensor", member) for member in members)
     return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
@@ -96,16 +94,15 @@ class Function:
         """Whether the call returns before its result is ready."""
         return self.operation.is_async or bool(given.get("async_op"))
 
-    def tensors(self, given: Keywords) -> list[Tensor]:
-        """The tensors whose size is measured."""
-        return _tensors_of(given.get(self.operation.sized_by))
-
-    def bytes(self, tensors: list[Tensor], group_size: int) -> Optional[int]:
-        """The bytes of the message; None if there are none."""
+    def size(self, given: Keywords, group_size: int) -> tuple[Optional[int], Optional[bool]]:
+        """The bytes of the message, None if there are none; and whether it is on a CUDA device, None without a tensor."""
+        value = given.get(self.operation.sized_by)
+        tensors = [value] if isinstance(value, torch.Tensor) else _tensors_of(value)
         total = 0
         for tensor in tensors:
             total += int(tensor.nbytes)
-        return total * (group_size if self.operation.share == _PART else 1) or None
+        share = group_size if self.operation.share == _PART else 1
+        return total * share or None, bool(tensors[0].is_cuda) if tensors else None
 
 
 def available_functions() -> list[Function]:
