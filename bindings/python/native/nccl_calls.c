@@ -311,10 +311,20 @@ static PyObject* nccl_calls_time_comm(PyObject* object, PyObject* args) {
     return new_none();
 }
 
-static PyObject* nccl_calls_times(PyObject* object, PyObject* indices) {
+static const model_comm* comm_of(PyObject* object, PyObject* indices) {
     for (Py_ssize_t i = 0; i < comm_count; ++i)
-        if (comms[i].owner == (nccl_calls_object*)object && comms[i].indices == indices) Py_RETURN_TRUE;
-    Py_RETURN_FALSE;
+        if (comms[i].owner == (nccl_calls_object*)object && comms[i].indices == indices) return &comms[i];
+    return NULL;
+}
+
+static PyObject* nccl_calls_times(PyObject* object, PyObject* indices) {
+    return PyBool_FromLong(comm_of(object, indices) != NULL);
+}
+
+static PyObject* nccl_calls_forget(PyObject* object, PyObject* indices) {
+    const model_comm* known = comm_of(object, indices);
+    if (known != NULL) forget_comms(NULL, known->comm, NULL);
+    return new_none();
 }
 
 static int nccl_calls_init(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -337,6 +347,7 @@ static PyMethodDef methods[] = {
     {"time_comm", nccl_calls_time_comm, METH_VARARGS,
      "Times a model's communicator: its address, the attributes of its rows, and the group's Indices."},
     {"times", nccl_calls_times, METH_O, "Whether it does so for a group's Indices."},
+    {"forget", nccl_calls_forget, METH_O, "No longer does so."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -162,7 +162,9 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     prof.step(8)
     assert not is_before_the_operator()
     reduce(13, comm=3)
-    release(), reductions.hold(dist.group.WORLD, "cuda")()  # and once more
+    with cep.torch.instrument_collectives(prof):
+        release(), reduce(9, comm=3)
+    reductions.hold(dist.group.WORLD, "cuda")()  # and once more
     assert called() == own
     reduce(9)
     driver.fake_cuda_open_gates()

@@ -86,6 +86,8 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         with self._lock:
             if group in self._groups:
                 self._groups.remove(group)
+                if group not in self._groups:
+                    self._nccl.forget(self._found.pop(group))
                 self._nccl.let_go()
                 self._turn(bool(self._profiler._recording))
                 if not self._groups:
@@ -93,7 +95,9 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
                     self._stop()
 
     def _note(self, group: ProcessGroup, comm: int) -> None:
-        self._nccl.note(self._found[group], comm)
+        with self._lock:
+            if group in self._groups:
+                self._nccl.note(self._found[group], comm)
 
     def _turn(self, on: bool) -> bool:
         """Times each group by the one or the other. Returns whether there may be more to do at the next step."""

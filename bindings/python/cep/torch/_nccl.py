@@ -75,6 +75,11 @@ class NcclComms:
         """Whether a model's group has its communicator."""
         return self._calls is not None and bool(self._calls.times(group.indices))
 
+    def forget(self, group: Group) -> None:
+        """The group is no model's any more."""
+        if self._calls is not None:
+            self._calls.forget(group.indices)
+
     def _turn(self, on: bool) -> None:
         if self._calls is not None:
             self._calls.turn(on)
