@@ -73,7 +73,7 @@ class CommRecorder:
             group, coll = found
             size, on_device = function.size(given, group.size)
             on_nccl = group.on_device and on_device is not False
-            if on_nccl and not self.nccl.is_held:
+            if on_nccl and self.nccl.calls is None:
                 self.nccl.tell_of_unseen()
             elif on_nccl:
                 announce_call(self._region(function), (size, None, group.name, coll, None))

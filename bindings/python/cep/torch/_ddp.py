@@ -73,7 +73,7 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
             self._groups.append(group)
             found = self._find(group)
             self._found[group] = found._replace(on_device=found.on_device and device == "cuda")
-            if self._found[group].on_device and not self._nccl.is_held:
+            if self._found[group].on_device and self._nccl.calls is None:
                 self._nccl.tell_of_unseen()
             if len(self._groups) == 1:
                 self._stop = turn_with_steps(self._profiler, self._turn)
@@ -106,13 +106,13 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
                 self._by_operator.clear()
                 for group in self._groups if on else ():
                     found = self._found[group]
-                    if not found.on_device or (self._nccl.is_held and not self._nccl.knows(found)):
+                    if not found.on_device or (self._nccl.calls is not None and not self._nccl.knows(found)):
                         self._by_operator[group] = found
                 if self._by_operator:
                     self._register()
                 else:
                     self._unregister()  # unless another thread is in the function
-                return self._is_registered and (self._nccl.is_held or not self._by_operator)
+                return self._is_registered and (self._nccl.calls is not None or not self._by_operator)
         except Exception as error:
             note_failure(error)
             return False

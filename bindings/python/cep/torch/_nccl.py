@@ -30,8 +30,8 @@ class NcclComms:
 
     def __init__(self, profiler: Profiler) -> None:
         self._profiler = profiler
-        self._calls: Optional[NcclCalls] = None
-        self.is_held = False
+        self.calls: Optional[NcclCalls] = None
+        """None: they are not seen, or not timed."""
         self._holds = 0
         self._stop: Removal = lambda: None
         self._lock = threading.RLock()
@@ -40,24 +40,24 @@ class NcclComms:
         """Times calls, until let_go() is called."""
         with self._lock:
             self._holds += 1
-            if self._holds == 1 and dist.is_nccl_available() and self._hold():
-                self.is_held, self._stop = True, turn_with_steps(self._profiler, self._turn)
+            if self._holds == 1 and dist.is_nccl_available():
+                self._hold()
 
-    def _hold(self) -> bool:
+    def _hold(self) -> None:
         try:
-            self._calls = NcclCalls(self._profiler.region("all_reduce", kind="comm"))
-            return bool(self._calls.hold())
+            calls = NcclCalls(self._profiler.region("all_reduce", kind="comm"))
+            if calls.hold():
+                self.calls, self._stop = calls, turn_with_steps(self._profiler, calls.turn)
         except Exception as error:  # there is no room for regions
             note_failure(error)
-            return False
 
     def let_go(self) -> None:
         with self._lock:
             self._holds -= 1
-            if self._holds == 0 and self._calls is not None:
+            if self._holds == 0 and self.calls is not None:
                 self._stop()
-                self._calls.release()
-                self.is_held, self._calls = False, None
+                self.calls.release()
+                self.calls = None
 
     def tell_of_unseen(self) -> None:
         tell_mistake(
@@ -68,18 +68,14 @@ class NcclComms:
 
     def note(self, group: Group, comm: int) -> None:
         """NCCL was called with this communicator: the one of a model's group."""
-        if self._calls is not None:
-            self._calls.time_comm(comm, Attributes(None, None, group.name, None, None, False), group.indices)
+        if self.calls is not None:
+            self.calls.time_comm(comm, Attributes(group=group.name), group.indices)
 
     def knows(self, group: Group) -> bool:
         """Whether a model's group has its communicator."""
-        return self._calls is not None and bool(self._calls.times(group.indices))
+        return self.calls is not None and bool(self.calls.times(group.indices))
 
     def forget(self, group: Group) -> None:
         """The group is no model's any more."""
-        if self._calls is not None:
-            self._calls.forget(group.indices)
-
-    def _turn(self, on: bool) -> None:
-        if self._calls is not None:
-            self._calls.turn(on)
+        if self.calls is not None:
+            self.calls.forget(group.indices)
