@@ -139,7 +139,7 @@ static timed_call begin_announced(void* comm, void* stream) {
 static void note_unknown_comm(void) {
     saw_unknown_comm = comm_count > 0;
     for (Py_ssize_t i = 0; i < comm_count; ++i)
-        ((profiler_object*)((region_object*)comms[i].region)->profiler)->wants_steps |= comms[i].owner->is_on;
+        if (comms[i].owner->is_on) ((profiler_object*)((region_object*)comms[i].region)->profiler)->wants_steps = 1;
 }
 
 /// The region of a model's communicator, its group, and the call's index; NULL if there is none.
@@ -154,7 +154,7 @@ static cep_region* take_bucket(void* comm, char* group, cep_attrs* attrs) {
         const profiler_object* profiler = (profiler_object*)own->profiler;
         region = own->handle;
         attrs->coll = take_index(one->indices, __atomic_load_n(&profiler->step, __ATOMIC_RELAXED), 1);
-        strcpy(group, own->attrs.group);
+        memcpy(group, own->attrs.group, strlen(own->attrs.group) + 1);
     }
     if (region == NULL) note_unknown_comm();
     pthread_mutex_unlock(&comms_mutex);

@@ -120,17 +120,24 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
 assert driver.fake_cuda_misuse_count() == 0 and cep.torch.hook_failures() == 0
 """
 BUCKETS = """
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
-with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
-    prof.step(0)
+model, comm = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)), [1]
+
+def hold(prof):
     recorder = _collectives.recorder_of(prof)
     find = recorder.groups.find
     recorder.groups.find = lambda group: find(group)._replace(on_device=True)
-    reductions, comm = prof._part(_ddp.DDPReductions), [1]
+    reductions = prof._part(_ddp.DDPReductions)
     release, operator = reductions.hold(dist.group.WORLD, "cuda"), reductions._operator
-    assert own is None or called() != own
     reductions._operator = lambda *given: (reduce(20, comm=comm[0]), operator(*given))[1]
-    train = lambda: model(torch.ones(1, 4)).sum().backward()  # in which the operator calls NCCL
+    return reductions, release
+
+def train():  # in which the operator calls NCCL
+    model(torch.ones(1, 4)).sum().backward()
+
+with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
+    prof.step(0)
+    reductions, release = hold(prof)
+    assert own is None or called() != own
     train(), reduce(21)
     prof.step(1)
     reduce(9)
@@ -168,6 +175,16 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     assert called() == own
     reduce(9)
     driver.fake_cuda_open_gates()
+with cep.Profiler(sys.argv[1] + "/each", record_every_n_steps=1) as prof:
+    prof.step(0), hold(prof), train()
+    for step in (1, 2):
+        prof.step(step)
+        assert is_before_the_operator() is (step == 2)
+        comm[0] = 4
+        train()
+        reduce(9, comm=4)
+    prof.step(3)
+    assert not is_before_the_operator()
 assert driver.fake_cuda_misuse_count() == 0 and cep.torch.hook_failures() == 0
 """
 
