@@ -81,7 +81,7 @@ tensor = torch.ones(3).as_subclass(OnDevice)
 def run(name, *functions, given=tensor, **others):
     function = next(one for one in _operations.available_functions() if one.operation.function == name)
     function.original = lambda *args, **named: [call(function) for function in functions]
-    recorder.run(function, (), {function.operation.sized_by: given, **others})
+    recorder.run(function, {function.operation.sized_by: given, **others}, (), {})
 
 called = getattr(pytorch, "called", lambda: None)
 own = called()

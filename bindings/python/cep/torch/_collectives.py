@@ -43,16 +43,16 @@ class CommRecorder:
         self.groups = Groups()
         self.nccl = NcclComms(profiler)
 
-    def run(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
-        """Makes a call of a function of torch.distributed on a recorded step, and times it."""
+    def run(self, function: Function, given: Keywords, args: Arguments, kwargs: Keywords) -> Any:
+        """Makes a call of a function of torch.distributed on a recorded step, and times it. `given`: all arguments by name."""
         set_inside(True)  # PyTorch's functions call each other: only the outermost is a row
         try:
             end_done_spans(self.profiler)
-            timing = None if _is_coalescing() else self._begin(function, function.given(args, kwargs))
+            timing = None if _is_coalescing() else self._begin(function, given)
             if timing is None:
                 return function.original(*args, **kwargs)
             if timing is _ANNOUNCED:
-                return self._run_announced(function, args, kwargs)
+                return self._run_announced(function, given, args, kwargs)
             if isinstance(timing, AsyncSpan):
                 return self._run_async(timing, function, args, kwargs)
             # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
@@ -92,13 +92,13 @@ class CommRecorder:
         name = function.operation.name
         return self.profiler._regions.get(name) or self.profiler.region(name, kind="comm")
 
-    def _run_announced(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
+    def _run_announced(self, function: Function, given: Keywords, args: Arguments, kwargs: Keywords) -> Any:
         try:
             result = function.original(*args, **kwargs)
         finally:
             comm = withdraw_call()
         if not comm:
-            self._tell_if_unseen(function, function.given(args, kwargs))
+            self._tell_if_unseen(function, given)
         return result
 
     def _tell_if_unseen(self, function: Function, given: Keywords) -> None:
@@ -232,13 +232,13 @@ class _TimedFunctions:
             self._functions.put_back()
 
     def _timed(self, function: Function) -> Callable[..., Any]:
-        def timed_collective(*args: Any, **kwargs: Any) -> Any:
+        def timed_collective(given: Keywords, *args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return function.original(*args, **kwargs)
             recorder = self._recorder()
             if recorder is None or not recorder.recording or is_inside():
                 return function.original(*args, **kwargs)
-            return recorder.run(function, args, kwargs)
+            return recorder.run(function, given, args, kwargs)
 
         return timed_collective
 

@@ -75,20 +75,13 @@ def _tensors_of(value: Any) -> list[Tensor]:
 class Function:
     """A function of torch.distributed as the installed version has it, and how to read its arguments."""
 
-    __slots__ = ("operation", "inner", "original", "_parameters")
+    __slots__ = ("operation", "inner", "original")
 
     def __init__(self, operation: Operation, inner: FunctionType) -> None:
         self.operation = operation
         self.inner = inner
         """The function itself, without PyTorch's decorators."""
         self.original: Callable[..., Any] = twin_of(inner)
-        self._parameters = tuple(inspect.signature(inner).parameters)
-
-    def given(self, args: Arguments, kwargs: Keywords) -> Keywords:
-        """The arguments of a call by their parameters' names. Those that have their defaults are missing: the defaults
-        of all parameters that are read here mean the same as None."""
-        by_position = dict(zip(self._parameters, args))
-        return {**by_position, **kwargs} if kwargs else by_position
 
     def is_async(self, given: Keywords) -> bool:
         """Whether the call returns before its result is ready."""
@@ -120,16 +113,19 @@ def twin_of(function: FunctionType) -> FunctionType:
 
 
 def _calling(function: FunctionType, name: str) -> CodeType:
-    """Code with the parameters of a function, which torch.compile reads, that passes them on to a global of its module."""
+    """Code with the parameters of a function, which torch.compile reads, that passes them on to a global of its module: by name,
+    as a dictionary, and then as they are."""
     parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
     bare = [one.replace(default=one.empty, annotation=one.empty) for one in parameters]
+    by_name = [one for one in bare if one.kind is not one.VAR_POSITIONAL]  # as somebody's wrapper has
+    named = ", ".join(str(one) if one.kind is one.VAR_KEYWORD else f"{one.name!r}: {one.name}" for one in by_name)
     given = [f"{one.name}={one.name}" if one.kind is one.KEYWORD_ONLY else str(one) for one in bare]
     free = ", ".join(function.__code__.co_freevars)
     text = (
         f"def make({free}):\n"
         f"    def {function.__name__}{inspect.Signature(bare)}:\n"
         f"        {free or None}\n"  # a function's code has as many free variables as its closure
-        f"        return {name}({', '.join(given)})\n"
+        f"        return {name}({{{named}}}, {', '.join(given)})\n"
         f"    return {function.__name__}\n"
     )
     made: dict[str, Any] = {}
