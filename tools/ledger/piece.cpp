@@ -2,25 +2,17 @@
 #include "ledger/piece.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "matching/operation.hpp"
 
 namespace cep::tool {
-namespace {
 
-/// Whether one of the phrases is in the name, as whole words.
 bool has_words(std::string_view name, std::initializer_list<std::string_view> phrases) {
     char buffer[schema::detail::normalized_capacity] = {};
     const std::string_view words(buffer, schema::detail::normalize(name, buffer));
-    return std::any_of(phrases.begin(), phrases.end(), [words](std::string_view phrase) {
-        for (std::size_t at = words.find(phrase); at != std::string_view::npos; at = words.find(phrase, at + 1))
-            if (words[at - 1] == ' ' && words[at + phrase.size()] == ' ') return true;
-        return false;
-    });
+    return std::any_of(phrases.begin(), phrases.end(),
+                       [words](std::string_view phrase) { return schema::detail::has_phrase(words, phrase); });
 }
-
-}  // namespace
 
 TimeKind named_piece_of(std::string_view name) {
     if (has_words(name, {"checkpoint", "checkpointing", "ckpt", "save"})) return TimeKind::checkpoint;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 #include "schema.hpp"
@@ -82,6 +83,8 @@ struct PieceTimes {
     }
 };
 
+/// Whether one of the phrases, in small letters, is in the name, as whole words.
+[[nodiscard]] bool has_words(std::string_view name, std::initializer_list<std::string_view> phrases);
 /// What a phase is counted as where nothing hides it. Of communication, transfer; what is waiting is told by the other
 /// ranks, and is a bubble where `is_between_two()`.
 [[nodiscard]] TimeKind piece_of(std::string_view name, schema::Kind kind);
