@@ -360,20 +360,12 @@ class Builder {
             const auto found = local_indices_.find(phase.name);
             if (found == local_indices_.end() || found->second == folded_index_) return;
             const StepMatrix& own_ms = table_.local[found->second].own_ms;
-            for (std::size_t rank = 0; rank < own_ms.ranks(); ++rank)
-                phase.own_ms.push_back(static_cast<float>(mean_of(own_ms.of_rank(rank))));
-        });
-    }
-
-    static double mean_of(std::span<const float> values) {
-        double sum = 0;
-        double count = 0;
-        for (const float value : values)
-            if (!std::isnan(value)) {
-                sum += value;
-                ++count;
+            for (std::size_t rank = 0; rank < own_ms.ranks(); ++rank) {
+                const std::span<const float> of_rank = own_ms.of_rank(rank);
+                phase.own_ms.push_back(
+                    static_cast<float>(mean_of(std::vector<double>(of_rank.begin(), of_rank.end()))));
             }
-        return count > 0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
+        });
     }
 
     static void complete(LocalPhase& phase, std::size_t rank, std::size_t step, double usual, double count) {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -22,7 +21,7 @@ namespace cep::tool {
 class StepMatrix {
   public:
     StepMatrix() = default;
-    StepMatrix(std::size_t ranks, std::size_t steps) : ranks_(ranks), steps_(steps), values_(ranks * steps, missing) {}
+    StepMatrix(std::size_t ranks, std::size_t steps) : ranks_(ranks), steps_(steps), values_(ranks * steps, NAN) {}
 
     [[nodiscard]] std::size_t ranks() const { return ranks_; }
     [[nodiscard]] std::size_t steps() const { return steps_; }
@@ -39,8 +38,6 @@ class StepMatrix {
     [[nodiscard]] std::span<const float> of_rank(std::size_t rank) const { return {&values_[rank * steps_], steps_}; }
 
   private:
-    static constexpr float missing = std::numeric_limits<float>::quiet_NaN();
-
     std::size_t ranks_ = 0;
     std::size_t steps_ = 0;
     std::vector<float> values_;

@@ -9,7 +9,6 @@
 namespace cep::tool {
 namespace {
 
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 constexpr float idle_lag_ms = 0.05F;  // a launch takes a tenth of it: the device had waited
 
 std::int64_t nanoseconds(double ms) {
@@ -204,13 +203,13 @@ void StepAnalyser::by_durations() {
         ms[static_cast<std::size_t>(TimeKind::transfer)] += item.sample->duration_ms - waited_ms;
     }
     const double sum_ms = inside_ms + behind_ms;
-    result_.step_ms = has_step_ ? step_ms_ + behind_ms : sum_ms > 0 ? sum_ms : not_known;
+    result_.step_ms = has_step_ ? step_ms_ + behind_ms : sum_ms > 0 ? sum_ms : NAN;
     if (has_step_) result_.uncovered_ms = std::max(0.0, step_ms_ - inside_ms);
     const double overlap_ms = std::clamp(sum_ms - result_.step_ms, 0.0, result_.comm_ms);
     result_.exposed_ms = result_.comm_ms - overlap_ms;
     if (!comm_.empty()) {
         const bool is_known = result_.matched_ms > 0;
-        result_.avoidable_ms = result_.wait_ms = is_known ? wait_ms_ : not_known;
+        result_.avoidable_ms = result_.wait_ms = is_known ? wait_ms_ : NAN;
     }
     if (sum_ms > 0 || has_step_) find_pieces(nanoseconds(result_.step_ms), ms);
     find_exposures(ms);
@@ -297,7 +296,7 @@ void StepAnalyser::find_comm() {
 // What it waits for inside of phases, as far as that blocks them, and all between them.
 void StepAnalyser::find_waiting(const Blocked& in_phases) {
     if (result_.matched_ms == 0) {
-        result_.wait_ms = not_known;
+        result_.wait_ms = NAN;
         return;
     }
     result_.wait_ms = length_ms(waits_) - shared_ms(waits_, local_set_) + in_phases.for_late_ms();
@@ -351,9 +350,7 @@ void StepAnalyser::find_step_ms() {
         for (const Item& item : *items) end_ns = std::max(end_ns, item.interval.end_ns);
     }
     if (begin_ns < end_ns) result_.extent = {begin_ns, end_ns};
-    result_.step_ms = has_step_           ? step_ms_
-                      : begin_ns < end_ns ? static_cast<double>(end_ns - begin_ns) * 1e-6
-                                          : not_known;
+    result_.step_ms = has_step_ ? step_ms_ : begin_ns < end_ns ? static_cast<double>(end_ns - begin_ns) * 1e-6 : NAN;
 }
 
 void StepAnalyser::find_uncovered() {

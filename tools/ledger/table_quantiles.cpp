@@ -2,7 +2,7 @@
 #include "ledger/table_quantiles.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -23,8 +23,7 @@ std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const s
 
 std::vector<std::vector<double>> quantiles_over_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks,
                                                       std::span<const double> qs) {
-    constexpr double missing = std::numeric_limits<double>::quiet_NaN();
-    std::vector<std::vector<double>> quantiles(qs.size(), std::vector<double>(ms.steps(), missing));
+    std::vector<std::vector<double>> quantiles(qs.size(), std::vector<double>(ms.steps(), NAN));
     if (ranks.empty()) return quantiles;
     // As many steps at a time as share a cache line, since those of one rank are neighbours.
     constexpr std::size_t at_a_time = 64 / sizeof(float);

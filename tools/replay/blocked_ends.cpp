@@ -150,7 +150,7 @@ double own_work_ms(const RankPieces& pieces, std::uint32_t outer, const std::vec
     for (const auto& [key, launch] : usual) has_share |= !std::isnan(launch.share);
     if (!has_share) return pieces.all[inner.back().piece].start_ms - start_ms;
     const double wait_ends_ms = first_wait_ends_ms(pieces, inner, usual, tolerance_ms);
-    double own_ms = std::numeric_limits<double>::quiet_NaN();
+    double own_ms = NAN;
     double least_ms = INFINITY;
     for (const InnerLaunch& launch : inner) {
         const Piece& piece = pieces.all[launch.piece];
@@ -221,12 +221,11 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         const auto& inner = launches.find(i);
         const BlockedEnd& end = found->second;
         const bool all_there = are_all_there(pieces, inner, end.launches);
-        const double unknown = std::numeric_limits<double>::quiet_NaN();
-        const double own_ms = all_there ? own_work_ms(pieces, i, inner, end.launches, tolerance_ms) : unknown;
+        const double own_ms = all_there ? own_work_ms(pieces, i, inner, end.launches, tolerance_ms) : NAN;
         if (all_there && !launches.ends_with_them(end.behind_ms) &&
             !launches.waited_for_them(pieces.all[i].start_ms + own_ms))
             continue;
-        joins.push_back({i, own_ms, inner.empty() ? unknown : pieces.all[inner.back().piece].start_ms,
+        joins.push_back({i, own_ms, inner.empty() ? NAN : pieces.all[inner.back().piece].start_ms,
                          std::clamp(launches.behind_ms(), 0.0, all_there ? INFINITY : end.behind_ms)});
     }
     if (joins.empty()) return;

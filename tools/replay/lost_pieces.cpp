@@ -111,7 +111,6 @@ class LostPieces {
     // What waits for it began as it ended, if nothing else kept that. NaN if nothing of that kind was recorded.
     [[nodiscard]] double own_work_ms(std::uint32_t slot, double start_ms) const {
         const TemplateSlot& of = role_.slots[slot];
-        constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
         bool has_before = false;
         const auto is_recorded = [&](std::uint32_t before) {
             has_before = true;
@@ -119,14 +118,14 @@ class LostPieces {
             return other != nullptr && !other->is_lost;
         };
         for (const std::uint32_t before : of.waits_for)
-            if (!is_recorded(before)) return unknown;
-        if (of.position > 0 && !is_recorded(slot - 1)) return unknown;
-        if (!has_before) return unknown;
+            if (!is_recorded(before)) return NAN;
+        if (of.position > 0 && !is_recorded(slot - 1)) return NAN;
+        if (!has_before) return NAN;
         double end_ms = INFINITY;
         for (const std::uint32_t next : of.awaited_by)
             if (began_as_it_ended(slot, next)) end_ms = std::min(end_ms, piece(next)->start_ms);
         if (is_followed(slot)) end_ms = std::min(end_ms, piece(slot + 1)->start_ms);
-        return std::isinf(end_ms) ? unknown : std::max(0.0, end_ms - start_ms);
+        return std::isinf(end_ms) ? NAN : std::max(0.0, end_ms - start_ms);
     }
 
     /// Whether the next piece of its stream began as it ended, and nothing else kept that.

@@ -4,9 +4,9 @@
 // the rows of some steps of some ranks; no name of an operation says anything.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -17,8 +17,8 @@ namespace cep::tool {
 
 /// Communication that is launched inside of a span.
 struct UsualLaunch {
-    double share = std::numeric_limits<double>::quiet_NaN();  // of the span's own work; NaN if it is always held up
-    double transfer_ms = 0;                                   // without waiting
+    double share = NAN;      // of the span's own work; NaN if it is always held up
+    double transfer_ms = 0;  // without waiting
 };
 /// By key of the communication.
 using UsualLaunches = std::unordered_map<std::uint64_t, UsualLaunch>;

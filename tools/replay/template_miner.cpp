@@ -17,7 +17,6 @@ constexpr double most_violations = 0.02;  // of the steps, in which what is wait
 constexpr double least_waits = 0.01;      // of the steps, in which it was what kept the other waiting
 constexpr double least_together = 0.3;    // of the steps, in which both are there
 constexpr double near_tolerances = 5;     // between an end and the start that waited for it
-constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 
 /// How often pieces of one phase waited for pieces of another, over all roles.
 struct WaitCount {
@@ -183,9 +182,9 @@ class WaitFinder {
 
     /// What one instance has in a slot; NaN where that is not known.
     struct Seen {
-        double start_ms = missing;
-        double end_ms = missing;
-        double own_ms = missing;
+        double start_ms = NAN;
+        double end_ms = NAN;
+        double own_ms = NAN;
         std::uint32_t on_stream = 0;  // on its stream, among the pieces that are there
     };
 

@@ -75,8 +75,7 @@ void Deviation::leave_out_late_hosts(const LocalPhase& phase) {
     const std::size_t steps = usual_.size();
     for (std::size_t peer = 0; peer < group_.ranks.size(); ++peer)
         for (std::size_t step = 0; step < steps; ++step)
-            if (phase.is_launch_bound[group_.ranks[peer] * steps + step] != 0)
-                excess_[peer * steps + step] = std::numeric_limits<double>::quiet_NaN();
+            if (phase.is_launch_bound[group_.ranks[peer] * steps + step] != 0) excess_[peer * steps + step] = NAN;
 }
 
 std::size_t Deviation::peers_with(std::size_t steps) const {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "ledger/table_quantiles.hpp"
 #include "stats/robust.hpp"
@@ -124,8 +123,7 @@ void forget_waits(const std::function<bool(std::int64_t step)>& is_of_them, JobT
     for (std::size_t step = 0; step < table.steps.size(); ++step) {
         if (!is_of_them(table.steps[step])) continue;
         for (std::size_t rank = 0; rank < table.ranks.size(); ++rank)
-            for (StepMatrix* waits : {&table.wait_ms, &table.avoidable_ms})
-                waits->set(rank, step, std::numeric_limits<double>::quiet_NaN());
+            for (StepMatrix* waits : {&table.wait_ms, &table.avoidable_ms}) waits->set(rank, step, NAN);
     }
 }
 

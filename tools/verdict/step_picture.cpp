@@ -26,7 +26,6 @@ constexpr std::size_t most_phase_lines = 6;
 constexpr double least_phase_share = 0.01;  // of a step
 constexpr double least_whole_step = 0.5;    // of a usual one: what is large beside a step that was cut off is not slow
 constexpr double most_marked = 0.5;         // of the columns: more marks say nothing
-constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
 
 /// Ranks that share a line: from `first` to before `last`, as the table has them.
 struct LineOfRanks {
@@ -199,7 +198,7 @@ class StepDrawer {
     /// In each column: the mean over its steps of the rank, of some, that exceeds its peers most there.
     [[nodiscard]] std::vector<double> most_excess(const StepMatrix& ms, const StepMedians& medians_ms,
                                                   std::size_t first, std::size_t last) const {
-        std::vector<double> largest(columns_, no_value);
+        std::vector<double> largest(columns_, NAN);
         for (std::size_t rank = first; rank < last; ++rank) {
             Means means(columns_);
             const std::span<const float> of_rank = ms.of_rank(rank);

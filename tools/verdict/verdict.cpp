@@ -41,7 +41,7 @@ double median_lag_ms(const std::vector<RunSeries>& rank) {
             for (const Sample& sample : phase.samples)
                 if (!std::isnan(sample.lag_ms)) lags_ms.push_back(sample.lag_ms);
         }
-    return lags_ms.size() < least_launches ? std::nan("") : median_of(lags_ms);
+    return lags_ms.size() < least_launches ? NAN : median_of(lags_ms);
 }
 
 /// Whether a rank's device is far less behind its host than those of its peers. A rank with a slow device is further
