@@ -117,12 +117,12 @@ struct Finding {
     [[nodiscard]] std::string in_phase() const { return phase.empty() ? "" : " in " + phase; }
 };
 
-/// The kind in JSON.
-[[nodiscard]] inline std::string_view kind_name(const Finding& finding) {
-    constexpr std::array<std::string_view, 14> names = {"straggler",     "group", "late",    "hint",          "change",
-                                                        "ranks",         "host",  "stage",   "micro_batches", "jitter",
-                                                        "communication", "link",  "routing", "jitter"};
-    return finding.kind == FindingKind::special ? finding.special_name : names[static_cast<std::size_t>(finding.kind)];
+/// The kind of a cause in JSON.
+[[nodiscard]] inline std::string_view kind_name(const Finding& cause) {
+    constexpr std::array<std::string_view, 9> names = {"ranks",         "host", "stage",   "micro_batches", "jitter",
+                                                       "communication", "link", "routing", "jitter"};
+    const auto number = static_cast<std::size_t>(cause.kind) - static_cast<std::size_t>(FindingKind::ranks);
+    return cause.kind == FindingKind::special ? cause.special_name : names[number];
 }
 
 [[nodiscard]] inline bool is_of_slow_ranks(const Finding& finding) {

@@ -56,10 +56,12 @@ struct ReplayedSteps {
     template <typename Use>
     [[nodiscard]] std::vector<bool> ranks_of(std::span<const Finding> findings, Use use) const {
         std::vector<bool> is_of(ranks());
-        for (const Finding& finding : findings)
-            for (std::size_t i = 0; use(finding) && i < is_of.size(); ++i)
+        for (const Finding& finding : findings) {
+            if (!use(finding)) continue;
+            for (std::size_t i = 0; i < is_of.size(); ++i)
                 if (std::binary_search(finding.ranks.begin(), finding.ranks.end(), model.rows->ranks()[i].rank))
                     is_of[i] = true;
+        }
         return is_of;
     }
     [[nodiscard]] std::vector<bool> ranks_of(std::span<const Finding> findings) const {
