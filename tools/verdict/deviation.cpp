@@ -49,9 +49,11 @@ Deviation::Deviation(const LocalPhase& phase, const StepMatrix& own_ms, const Pe
 
 void Deviation::find_excess(const StepMatrix& own_ms) {
     excess_.resize(group_.ranks.size() * usual_.size());
-    for (std::size_t peer = 0; peer < group_.ranks.size(); ++peer)
-        for (std::size_t step = 0; step < usual_.size(); ++step)
-            excess_[peer * usual_.size() + step] = own_ms.at(peer, step) - usual_[step];
+    double* excess_ms = excess_.data();
+    for (std::size_t peer = 0; peer < group_.ranks.size(); ++peer) {
+        const std::span<const float> of_peer_ms = own_ms.of_rank(peer);
+        for (std::size_t step = 0; step < usual_.size(); ++step) *excess_ms++ = of_peer_ms[step] - usual_[step];
+    }
 }
 
 void Deviation::find_fast(double floor_ms) {
