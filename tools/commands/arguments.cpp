@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "base/text.hpp"
-#include "commands/commands.hpp"
 #include "commands/help.hpp"
 
 namespace cep::cli {
@@ -96,14 +95,6 @@ bool Arguments::is_given(const std::string& name) const {
 
 void Arguments::set_examples(const std::string& examples) {
     app_.footer("Examples:\n" + examples);
-}
-
-void add_command(CLI::App& app, const std::string& name, const std::string& description,
-                 const std::function<void(Arguments&)>& add_options, const std::function<void()>& chosen) {
-    CLI::App* const command = app.add_subcommand(name, description);
-    Arguments arguments(*command);
-    add_options(arguments);
-    command->callback(chosen);
 }
 
 }  // namespace cep::cli

@@ -61,8 +61,6 @@ struct CheckCommand {
 
 }  // namespace
 
-void add_check(CLI::App& app, Command& run) {
-    add_command<CheckCommand>(app, run, "check", "Whether rank files are whole, in order and complete");
-}
+const CommandFacts check_command{"Whether rank files are whole, in order and complete", add_options<CheckCommand>};
 
 }  // namespace cep::cli

@@ -144,8 +144,7 @@ struct CommCommand {
 
 }  // namespace
 
-void add_comm(CLI::App& app, Command& run) {
-    add_command<CommCommand>(app, run, "comm", "Latency and bandwidth of collectives, and how much of them is waiting");
-}
+const CommandFacts comm_command{"Latency and bandwidth of collectives, and how much of them is waiting",
+                                add_options<CommCommand>};
 
 }  // namespace cep::cli

@@ -175,9 +175,7 @@ struct CompareCommand {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Command& run) {
-    add_command<CompareCommand>(app, run, "compare",
-                                "What changed from one job to another, and what of it is significant");
-}
+const CommandFacts compare_command{"What changed from one job to another, and what of it is significant",
+                                   add_options<CompareCommand>};
 
 }  // namespace cep::cli

@@ -165,8 +165,6 @@ struct CompletionCommand {
 
 }  // namespace
 
-void add_completion(CLI::App& app, Command& run) {
-    add_command<CompletionCommand>(app, run, "completion", "A completion script for a shell");
-}
+const CommandFacts completion_command{"A completion script for a shell", add_options<CompletionCommand>};
 
 }  // namespace cep::cli

@@ -201,9 +201,7 @@ struct EstimateCommand {
 
 }  // namespace
 
-void add_estimate(CLI::App& app, Command& run) {
-    add_command<EstimateCommand>(app, run, "estimate",
-                                 "What a training should need, and what other settings would do to a job");
-}
+const CommandFacts estimate_command{"What a training should need, and what other settings would do to a job",
+                                    add_options<EstimateCommand>};
 
 }  // namespace cep::cli

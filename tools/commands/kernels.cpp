@@ -87,9 +87,7 @@ struct KernelsCommand {
 
 }  // namespace
 
-void add_kernels(CLI::App& app, Command& run) {
-    add_command<KernelsCommand>(app, run, "kernels",
-                                "What GPUs did in torch.profiler traces: matmul, attention, comm, memory, other");
-}
+const CommandFacts kernels_command{"What GPUs did in torch.profiler traces: matmul, attention, comm, memory, other",
+                                   add_options<KernelsCommand>};
 
 }  // namespace cep::cli

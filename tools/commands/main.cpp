@@ -20,11 +20,18 @@ namespace {
 using cep::tool::say;
 using cep::tool::Status;
 
+/// When the command line names the command, parsing sets `run` to what it does.
+void add_command(CLI::App& app, const std::string& name, const cep::cli::CommandFacts& facts, cep::cli::Command& run) {
+    CLI::App* const command = app.add_subcommand(name, facts.about);
+    cep::cli::Arguments arguments(*command);
+    command->callback([&run, chosen = facts.add_to(arguments)] { run = chosen; });
+}
+
 void add_commands(CLI::App& app, cep::cli::Command& run) {
     app.set_help_flag("-h,--help", "Print this help");
     app.set_version_flag("--version", "cep " CEP_VERSION, "Print the version");
     app.require_subcommand(1);
-#define COMMAND(name) cep::cli::add_##name(app, run);
+#define COMMAND(name) add_command(app, #name, cep::cli::name##_command, run);
     CEP_COMMANDS
 #undef COMMAND
     cep::cli::Arguments(app).set_examples(

@@ -94,8 +94,7 @@ struct MergeCommand {
 
 }  // namespace
 
-void add_merge(CLI::App& app, Command& run) {
-    add_command<MergeCommand>(app, run, "merge", "One JSONL file of all ranks, ordered by step, start and rank");
-}
+const CommandFacts merge_command{"One JSONL file of all ranks, ordered by step, start and rank",
+                                 add_options<MergeCommand>};
 
 }  // namespace cep::cli

@@ -62,8 +62,7 @@ struct MetricsCommand {
 
 }  // namespace
 
-void add_metrics(CLI::App& app, Command& run) {
-    add_command<MetricsCommand>(app, run, "metrics", "Figures of a job for the textfile collector of Prometheus");
-}
+const CommandFacts metrics_command{"Figures of a job for the textfile collector of Prometheus",
+                                   add_options<MetricsCommand>};
 
 }  // namespace cep::cli

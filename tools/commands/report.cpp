@@ -179,8 +179,7 @@ struct ReportCommand {
 
 }  // namespace
 
-void add_report(CLI::App& app, Command& run) {
-    add_command<ReportCommand>(app, run, "report", "One self-contained page: the verdict, pictures and tables");
-}
+const CommandFacts report_command{"One self-contained page: the verdict, pictures and tables",
+                                  add_options<ReportCommand>};
 
 }  // namespace cep::cli

@@ -59,9 +59,8 @@ struct RunCommand {
 
 }  // namespace
 
-void add_run(CLI::App& app, Command& run) {
-    add_command<RunCommand>(app, run, "run", "Runs a PyTorch training unchanged, records it, and prints the verdict");
-}
+const CommandFacts run_command{"Runs a PyTorch training unchanged, records it, and prints the verdict",
+                               add_options<RunCommand>};
 
 Status become_launcher(int argc, char** argv) {
     std::vector<char*> arguments;

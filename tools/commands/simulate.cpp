@@ -103,8 +103,7 @@ struct SimulateCommand {
 
 }  // namespace
 
-void add_simulate(CLI::App& app, Command& run) {
-    add_command<SimulateCommand>(app, run, "simulate", "Rank files of a simulated job, with its truth in truth.json");
-}
+const CommandFacts simulate_command{"Rank files of a simulated job, with its truth in truth.json",
+                                    add_options<SimulateCommand>};
 
 }  // namespace cep::cli

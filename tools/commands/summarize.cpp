@@ -131,9 +131,7 @@ struct SummarizeCommand {
 
 }  // namespace
 
-void add_summarize(CLI::App& app, Command& run) {
-    add_command<SummarizeCommand>(app, run, "summarize",
-                                  "Who is slow, where the time went, what to do, and a table of phases");
-}
+const CommandFacts summarize_command{"Who is slow, where the time went, what to do, and a table of phases",
+                                     add_options<SummarizeCommand>};
 
 }  // namespace cep::cli

@@ -180,8 +180,7 @@ struct TraceCommand {
 
 }  // namespace
 
-void add_trace(CLI::App& app, Command& run) {
-    add_command<TraceCommand>(app, run, "trace", "A timeline of ranks and streams for Perfetto or chrome://tracing");
-}
+const CommandFacts trace_command{"A timeline of ranks and streams for Perfetto or chrome://tracing",
+                                 add_options<TraceCommand>};
 
 }  // namespace cep::cli
