@@ -330,7 +330,7 @@ class ReportMaker {
             ratios.push_back(one.ms / model.fit->time_ms(static_cast<double>(one.bytes)));
         model.errors = errors_of(ratios);
         if (!options_.predicts) return;
-        const std::vector<double> ends = exact_quantiles(ratios, {0.05, 0.95});
+        const std::vector<double> ends = quantiles_of(ratios, {0.05, 0.95});
         predict(model, {ends[0], ends[1]});
     }
 
@@ -349,10 +349,10 @@ class ReportMaker {
             waits_ms.push_back(one.wait_ms);
             report.mean_ms += one.ms / static_cast<double>(transfers.size());
         }
-        const std::vector<double> quantiles = exact_quantiles(times_ms, {0.5, 0.9});
+        const std::vector<double> quantiles = quantiles_of(times_ms, {0.5, 0.9});
         report.point = {transfers.front().bytes, transfers.size(), quantiles[0]};
         report.p90_ms = quantiles[1];
-        report.wait_ms = exact_quantile(waits_ms, 0.5);
+        report.wait_ms = quantile_of(waits_ms, 0.5);
         const auto slow = std::count_if(times_ms.begin(), times_ms.end(),
                                         [&](double ms) { return ms > slow_ratio * report.point.transfer_ms; });
         report.slow_share = static_cast<double>(slow) / static_cast<double>(transfers.size());

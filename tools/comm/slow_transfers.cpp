@@ -130,7 +130,7 @@ std::map<std::int64_t, double> typical_times(const Transfers& transfers, std::si
     for (const Transfer& one : transfers) of_groups[one.group][one.bytes].push_back(one.ms);
     TimesOfSize medians;
     for (const TimesOfSize& of_group : of_groups)
-        for (const auto& [bytes, times] : of_group) medians[bytes].push_back(tool::exact_quantile(times, 0.5));
+        for (const auto& [bytes, times] : of_group) medians[bytes].push_back(tool::quantile_of(times, 0.5));
     std::map<std::int64_t, double> typical;
     for (auto& [bytes, times] : medians) {
         std::sort(times.begin(), times.end());

@@ -28,7 +28,7 @@ PhaseSide side_of(const PhaseSteps& phase, const MeanBootstrap& mean, const Phas
     side.blocks = (phase.ms.size() + mean.block() - 1) / mean.block();
     side.mean_ms = mean.mean();
     side.mean_interval_ms = tool::mean_interval(mean);
-    const std::vector<double> quantiles = tool::exact_quantiles(phase.with_ms, {0.5, 0.99});
+    const std::vector<double> quantiles = tool::quantiles_of(phase.with_ms, {0.5, 0.99});
     side.median_ms = quantiles[0];
     side.p99_ms = quantiles[1];
     ConfidenceInterval interval;

@@ -109,10 +109,10 @@ void add_spread(KernelReport& report, std::string_view what, const TimeNs& time_
     one.what = what;
     std::tie(one.longest_ms, one.longest_rank) = times.back();
     std::tie(one.shortest_ms, one.shortest_rank) = times.front();
-    one.median_ms = tool::exact_quantile(sorted_ms, 0.5);
-    const double typical_ms = tool::exact_quantile(sorted_ms.first(sorted_ms.size() - 1), 0.5);
+    one.median_ms = tool::quantile_of(sorted_ms, 0.5);
+    const double typical_ms = tool::quantile_of(sorted_ms.first(sorted_ms.size() - 1), 0.5);
     if (typical_ms > 0) one.excess = one.longest_ms / typical_ms - 1;
-    one.deficit_ms = tool::exact_quantile(sorted_ms.subspan(1), 0.5) - one.shortest_ms;
+    one.deficit_ms = tool::quantile_of(sorted_ms.subspan(1), 0.5) - one.shortest_ms;
 }
 
 /// Means of ranks are compared with those of all the others by an analysis of variance in two ways, rank and step,

@@ -217,7 +217,7 @@ struct LogSpread {
     double freedom = 1;
 
     LogSpread(std::span<const double> deviations, double of_freedom) : freedom(of_freedom) {
-        const std::vector<double> ends = exact_quantiles(deviations, {interval_alpha / 2, 1 - interval_alpha / 2});
+        const std::vector<double> ends = quantiles_of(deviations, {interval_alpha / 2, 1 - interval_alpha / 2});
         below = std::max(0.0, -ends[0] / normal_quantile);
         above = std::max(0.0, ends[1] / normal_quantile);
     }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -23,7 +24,7 @@ std::size_t put_to_front(std::span<double> values, IsFront is_front) {
 
 void put_in_place(std::span<double> values, std::size_t rank);
 
-/// A value whose rank is likely near this one: of many values, the one that has it among some of them.
+/// A value whose rank is likely near this one, on its longer side: of many values, from what some of them say.
 double pivot_near(std::span<const double> values, std::size_t rank) {
     constexpr std::size_t many = 512;
     if (values.size() < many) {
@@ -32,7 +33,8 @@ double pivot_near(std::span<const double> values, std::size_t rank) {
     }
     std::array<double, 31> some{};
     for (std::size_t i = 0; i < some.size(); ++i) some[i] = values[i * values.size() / some.size()];
-    const std::size_t place = rank * some.size() / values.size();
+    std::size_t place = rank * some.size() / values.size();
+    place = 2 * rank < values.size() ? place + 2 : std::max<std::size_t>(place, 2) - 2;
     put_in_place(some, place);
     return some[place];
 }
@@ -60,8 +62,12 @@ void put_in_place(std::span<double> values, std::size_t rank) {
 
 }  // namespace
 
-double exact_quantile(std::span<const double> values, double q) {
-    return exact_quantiles(values, {q}).front();
+double quantile_of(std::span<const double> values, double q) {
+    return quantiles_of(values, {q}).front();
+}
+
+double median_of(std::span<const double> values) {
+    return quantile_of(values, 0.5);
 }
 
 void take_quantiles(std::span<double> values, std::span<const double> qs, std::span<double> found) {
@@ -72,16 +78,19 @@ void take_quantiles(std::span<double> values, std::span<const double> qs, std::s
         if (position.below < placed) placed = 0;
         put_in_place(values.subspan(placed), position.below - placed);
         placed = position.below;
+        found[i] = values[position.below];
+        if (position.fraction == 0) continue;
         double above = values[position.above];
         for (const double value : values.subspan(position.above)) above = std::min(above, value);
-        found[i] = position.between(values[position.below], above);
+        found[i] = position.between(found[i], above);
     }
 }
 
-std::vector<double> exact_quantiles(std::span<const double> values, std::initializer_list<double> qs) {
+std::vector<double> quantiles_of(std::span<const double> values, std::initializer_list<double> qs) {
     std::vector<double> found(qs.size());
-    std::vector<double> copy(values.begin(), values.end());
-    take_quantiles(copy, std::span(qs.begin(), qs.size()), found);
+    std::vector<double> present(values.begin(), values.end());
+    std::erase_if(present, [](double value) { return std::isnan(value); });
+    take_quantiles(present, std::span(qs.begin(), qs.size()), found);
     return found;
 }
 

@@ -28,13 +28,12 @@ struct QuantilePosition {
 };
 
 /// The quantile of 0 ≤ q ≤ 1 by linear interpolation between order statistics (Hyndman and Fan's type 7, the default
-/// of NumPy and R). None of the values is NaN; the result is, of no values.
-[[nodiscard]] double exact_quantile(std::span<const double> values, double q);
+/// of NumPy and R). Values that are NaN are missing and left out; NaN of none.
+[[nodiscard]] double quantile_of(std::span<const double> values, double q);
+[[nodiscard]] std::vector<double> quantiles_of(std::span<const double> values, std::initializer_list<double> qs);
+[[nodiscard]] double median_of(std::span<const double> values);
 
-/// Several of values whose order it may change; fastest where `qs` ascend.
+/// The same of values whose order it may change, none of which is missing; fastest where `qs` ascend.
 void take_quantiles(std::span<double> values, std::span<const double> qs, std::span<double> found);
-
-/// Several of a copy of the values.
-[[nodiscard]] std::vector<double> exact_quantiles(std::span<const double> values, std::initializer_list<double> qs);
 
 }  // namespace cep::tool

@@ -7,8 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "stats/quantiles.hpp"
-
 namespace cep::tool {
 
 namespace {
@@ -19,34 +17,17 @@ double log_gamma(double x) {
     return lgamma_r(x, &sign);
 }
 
-/// Calls `use` with the values that are not missing.
-template <typename Use>
-auto with_present(std::span<const double> values, Use use) {
-    if (std::none_of(values.begin(), values.end(), is_missing)) return use(values);
-    std::vector<double> present;
-    present.reserve(values.size());
-    std::remove_copy_if(values.begin(), values.end(), std::back_inserter(present), is_missing);
-    return use(std::span<const double>(present));
-}
-
 }  // namespace
 
-double quantile_of(std::span<const double> values, double q) {
-    return with_present(values, [q](std::span<const double> present) { return exact_quantile(present, q); });
-}
-
-std::vector<double> quantiles_of(std::span<const double> values, std::initializer_list<double> qs) {
-    return with_present(values, [qs](std::span<const double> present) { return exact_quantiles(present, qs); });
-}
-
-double median_of(std::span<const double> values) {
-    return quantile_of(values, 0.5);
-}
-
 double mean_of(std::span<const double> values) {
-    return with_present(values, [](std::span<const double> present) {
-        return std::accumulate(present.begin(), present.end(), 0.0) / static_cast<double>(present.size());
-    });
+    double sum = 0;
+    double count = 0;
+    for (const double value : values) {
+        if (is_missing(value)) continue;
+        sum += value;
+        ++count;
+    }
+    return sum / count;
 }
 
 double robust_deviation(std::span<const double> values) {

@@ -5,9 +5,10 @@
 
 #include <cmath>
 #include <cstddef>
-#include <initializer_list>
 #include <span>
 #include <vector>
+
+#include "stats/quantiles.hpp"
 
 namespace cep::tool {
 
@@ -18,10 +19,6 @@ inline constexpr double normal_consistency = 1.4826022185056018;
     return std::isnan(value);
 }
 
-/// The quantile of 0 ≤ q ≤ 1 (type 7); NaN for none.
-[[nodiscard]] double quantile_of(std::span<const double> values, double q);
-[[nodiscard]] std::vector<double> quantiles_of(std::span<const double> values, std::initializer_list<double> qs);
-[[nodiscard]] double median_of(std::span<const double> values);
 /// NaN for none.
 [[nodiscard]] double mean_of(std::span<const double> values);
 

@@ -131,7 +131,7 @@ class Fitter {
             sizes.push_back(std::abs(y_[i] / fitted_ms_[i] - 1));
         }
         if (x_.size() < sizes_for_outliers) return;
-        const double scale = std::max(tool::normal_consistency * tool::exact_quantile(sizes, 0.5), smallest_scale);
+        const double scale = std::max(tool::normal_consistency * tool::quantile_of(sizes, 0.5), smallest_scale);
         for (std::size_t i = 0; i < sizes.size(); ++i)
             weights_[i] = sizes[i] <= huber_limit * scale ? 1.0 : huber_limit * scale / sizes[i];
     }
@@ -169,7 +169,7 @@ TransferErrors errors_of(std::span<const double> ratios) {
         errors.push_back(std::abs(ratio - 1));
         found.mean += errors.back() / static_cast<double>(ratios.size());
     }
-    const std::vector<double> quantiles = tool::exact_quantiles(errors, {0.9, 1});
+    const std::vector<double> quantiles = tool::quantiles_of(errors, {0.9, 1});
     return {found.mean, quantiles[0], quantiles[1]};
 }
 

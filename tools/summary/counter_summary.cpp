@@ -54,7 +54,7 @@ class Figures {
         if (values_.empty()) return std::nullopt;
         AcrossRanks across = across_;
         across.ranks = values_.size();
-        across.median = exact_quantile(values_, 0.5);
+        across.median = quantile_of(values_, 0.5);
         return across;
     }
 

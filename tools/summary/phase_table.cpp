@@ -83,7 +83,7 @@ class PhaseCollector {
     void find_slowest() {
         const auto slowest = std::max_element(means_ms_.begin(), means_ms_.end());
         summary_.slowest_rank = ranks_[static_cast<std::size_t>(slowest - means_ms_.begin())];
-        const double typical_ms = exact_quantile(means_ms_, 0.5);
+        const double typical_ms = quantile_of(means_ms_, 0.5);
         if (typical_ms > 0) summary_.skew = *slowest / typical_ms;
     }
 

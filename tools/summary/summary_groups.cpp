@@ -219,7 +219,7 @@ void compare_groups(std::vector<GroupSummary>& groups, By by, const Ledger* ledg
     }
     std::map<std::string_view, std::pair<double, double>> typical_ms;  // mean, median
     for (auto& [name, values] : of_phases)
-        typical_ms[name] = {exact_quantile(values.means_ms, 0.5), exact_quantile(values.medians_ms, 0.5)};
+        typical_ms[name] = {quantile_of(values.means_ms, 0.5), quantile_of(values.medians_ms, 0.5)};
     for (GroupSummary& group : groups) {
         const auto [mean_ms, median_ms] = typical_ms[group.phase.name];
         group.excess_ms = compared_ms(group, by, ledger) - mean_ms;

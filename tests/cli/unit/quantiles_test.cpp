@@ -15,25 +15,25 @@ namespace {
 
 TEST(ExactQuantile, InterpolatesBetweenOrderStatistics) {
     std::vector<double> values{4, 1, 3, 2};
-    EXPECT_DOUBLE_EQ(exact_quantile(values, 0), 1);
-    EXPECT_DOUBLE_EQ(exact_quantile(values, 0.5), 2.5);
-    EXPECT_DOUBLE_EQ(exact_quantile(values, 0.9), 3.7);
-    EXPECT_DOUBLE_EQ(exact_quantile(values, 1), 4);
+    EXPECT_DOUBLE_EQ(quantile_of(values, 0), 1);
+    EXPECT_DOUBLE_EQ(quantile_of(values, 0.5), 2.5);
+    EXPECT_DOUBLE_EQ(quantile_of(values, 0.9), 3.7);
+    EXPECT_DOUBLE_EQ(quantile_of(values, 1), 4);
 }
 
 TEST(ExactQuantile, OfOneValueIsThatValueAndOfNoneIsNotANumber) {
     std::vector<double> one{7};
-    EXPECT_DOUBLE_EQ(exact_quantile(one, 0.99), 7);
+    EXPECT_DOUBLE_EQ(quantile_of(one, 0.99), 7);
     std::vector<double> none;
-    EXPECT_TRUE(std::isnan(exact_quantile(none, 0.5)));
-    ASSERT_EQ(exact_quantiles(none, {0.1, 0.5}).size(), 2U);
-    EXPECT_TRUE(std::isnan(exact_quantiles(none, {0.1, 0.5})[1]));
+    EXPECT_TRUE(std::isnan(quantile_of(none, 0.5)));
+    ASSERT_EQ(quantiles_of(none, {0.1, 0.5}).size(), 2U);
+    EXPECT_TRUE(std::isnan(quantiles_of(none, {0.1, 0.5})[1]));
 }
 
 TEST(ExactQuantile, SeveralComeInTheOrderThatTheyWereAskedForIn) {
     const std::vector<double> values{4, 1, 3, 2};
-    EXPECT_EQ(exact_quantiles(values, {1, 0, 0.5, 0.5}), (std::vector<double>{4, 1, 2.5, 2.5}));
-    EXPECT_TRUE(exact_quantiles(values, {}).empty());
+    EXPECT_EQ(quantiles_of(values, {1, 0, 0.5, 0.5}), (std::vector<double>{4, 1, 2.5, 2.5}));
+    EXPECT_TRUE(quantiles_of(values, {}).empty());
 }
 
 double quantile_of_sorted(std::vector<double> values, double q) {
@@ -45,11 +45,11 @@ double quantile_of_sorted(std::vector<double> values, double q) {
 }
 
 void expect_quantiles_of_sorted(const std::vector<double>& values) {
-    const std::vector<double> all = exact_quantiles(values, {0.0, 0.001, 0.25, 0.5, 0.899, 0.9, 0.99, 0.9999, 1.0});
+    const std::vector<double> all = quantiles_of(values, {0.0, 0.001, 0.25, 0.5, 0.899, 0.9, 0.99, 0.9999, 1.0});
     std::size_t i = 0;
     for (const double q : {0.0, 0.001, 0.25, 0.5, 0.899, 0.9, 0.99, 0.9999, 1.0}) {
         const double expected = quantile_of_sorted(values, q);
-        EXPECT_EQ(exact_quantile(values, q), expected) << values.size() << ' ' << q;
+        EXPECT_EQ(quantile_of(values, q), expected) << values.size() << ' ' << q;
         EXPECT_EQ(all.at(i++), expected) << values.size() << ' ' << q;
     }
 }
@@ -83,13 +83,13 @@ TEST(ExactQuantile, OfValuesThatAreOddlySpreadIsThatOfThemSorted) {
     expect_quantiles_of_sorted(values);
     values[7] = std::numeric_limits<double>::infinity();
     values[8] = -std::numeric_limits<double>::infinity();
-    for (const double q : {0.001, 0.5, 0.99}) EXPECT_EQ(exact_quantile(values, q), quantile_of_sorted(values, q));
+    for (const double q : {0.001, 0.5, 0.99}) EXPECT_EQ(quantile_of(values, q), quantile_of_sorted(values, q));
 }
 
 TEST(ExactQuantile, ComesToAnEndWhereValuesAreNotNumbers) {
     const double none = std::numeric_limits<double>::quiet_NaN();
     for (const std::vector<double>& values : {std::vector{none, none, none}, {1, none, 2}, {none, 3, 2, none, 1}})
-        for (const double q : {0.0, 0.5, 1.0}) (void)exact_quantile(values, q);
+        for (const double q : {0.0, 0.5, 1.0}) (void)quantile_of(values, q);
 }
 
 TEST(TakeQuantiles, OfManyThatRiseAndFallComeSoon) {
@@ -104,7 +104,7 @@ TEST(TakeQuantiles, OfManyThatRiseAndFallComeSoon) {
 
 TEST(ExactQuantile, LeavesTheOrderOfItsValues) {
     const std::vector<double> values{4, 1, 3, 2};
-    EXPECT_DOUBLE_EQ(exact_quantile(values, 0.5), 2.5);
+    EXPECT_DOUBLE_EQ(quantile_of(values, 0.5), 2.5);
     EXPECT_EQ(values, (std::vector<double>{4, 1, 3, 2}));
 }
 
