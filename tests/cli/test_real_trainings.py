@@ -138,6 +138,20 @@ def test_a_slow_rank_costs_what_the_others_wait_as_far_as_their_hosts_are_ahead(
     assert least <= said <= measured + 7 and f"would take {words}" in verdict["headline"]
 
 
+def test_the_bound_is_what_the_rank_waits_that_waits_least(cep, tmp_path):
+    """A third rank does as rank 0 does, but each collective of it begins a tenth earlier: it waits longer."""
+    cep("merge", "-o", "rows.jsonl", TRAININGS / "fsdp_turns_hosts.jsonl.zst")
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    third = [dict(row, rank=2) for row in rows if row["rank"] == 0]
+    for row in third:
+        if row.get("kind") == "comm":
+            earlier_ms = 0.1 * row["duration_ms"]
+            row.update(duration_ms=row["duration_ms"] + earlier_ms, start_ns=row["start_ns"] - round(earlier_ms * 1e6))
+    (tmp_path / "three.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows + third))
+    of_two, of_three = (cep.summary(name)["verdict"]["job_slowdown"] for name in ("rows.jsonl", "three.jsonl"))
+    assert of_three == pytest.approx(of_two, abs=0.005)
+
+
 def test_what_peers_gain_by_waiting_makes_the_saving_a_bound(cep):
     """At their power limit GPUs that wait run faster: 21 % are said where 15.4 were measured."""
     verdict = cep.summary(TRAININGS / "accumulation_rested.jsonl.zst")["verdict"]

@@ -12,8 +12,8 @@
 
 namespace cep::tool {
 
-/// By what `number_of(graph, node)` says: the durations of recorded work with that number, but for no_index; every
-/// n-th, so that there are at most so many of each.
+/// The durations of recorded work, by the number that `number_of(graph, node)` gives it; without those of no_index. Of
+/// each number every n-th, so that there are at most `most`.
 template <typename NumberOf>
 [[nodiscard]] std::vector<std::vector<double>> choose_work(std::span<const StepGraph> graphs, std::size_t most,
                                                            NumberOf number_of) {

@@ -67,14 +67,14 @@ std::string why_bound(const Verdict& verdict) {
     const Finding* const cause = top_cause(verdict);
     if (cause != nullptr && cause->kind == FindingKind::pauses && cause->is_approximate)
         return "the saving is approximate: pauses may also be in work whose rows were lost";
-    if (!replay.is_possible)
-        return fmt::format("the saving is {}, as the steps cannot be replayed: {}",
-                           verdict.ledger.is_timed ? "approximate" : "a bound", replay.reason);
-    if (verdict.saving_precision == Precision::at_most && replay.holds() && !replay.peers_may_be_rested)
+    if (verdict.saving_is_waiting)
         return fmt::format(
             "the saving is a bound: devices already wait for their hosts {} of the time, and would wait "
             "longer without the difference",
-            format_percent(verdict.shares ? verdict.shares->host : 0));
+            format_percent(verdict.shares->host));
+    if (!replay.is_possible)
+        return fmt::format("the saving is {}, as the steps cannot be replayed: {}",
+                           verdict.ledger.is_timed ? "approximate" : "a bound", replay.reason);
     if (verdict.saving_precision == Precision::at_most && replay.holds())
         return "the saving is a bound: GPUs that wait run faster at their power limit, and part of the difference may "
                "be "

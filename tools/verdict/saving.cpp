@@ -59,6 +59,7 @@ void set_saving_ms(const JudgedJob& judged, double saved_ms, Verdict& verdict) {
 void set_share(const JudgedJob& judged, double share, Verdict& verdict) {
     set_saving_ms(judged, verdict.saved_ms(share), verdict);
     verdict.saving_precision = verdict.replay.holds() ? Precision::exact : Precision::about;
+    verdict.saving_is_waiting = false;
 }
 
 // Without starts nobody knows what ran beside what, nor what stages and experts do not wait for: a job
@@ -86,8 +87,8 @@ void set_bound(const JudgedJob& judged, Verdict& verdict) {
     if (!is_timed) verdict.mean_step_ms.reset();
 }
 
-// Where devices wait for their hosts for longer than would be saved, they may do so for some of that, too. What ranks
-// wait that are not slow is a bound: without any waiting their own work would be left.
+// Where devices are idle for late hosts for longer than would be saved, hosts may take back some of that. A rank that
+// is not slow saves at most what it waits, and so does the job.
 void bound_where_hosts_are_late(const JudgedJob& judged, Verdict& verdict) {
     if (verdict.saving_precision != Precision::about || !verdict.shares || !verdict.job_slowdown) return;
     const double saved_share = 1 - 1 / *verdict.job_slowdown;
@@ -98,6 +99,7 @@ void bound_where_hosts_are_late(const JudgedJob& judged, Verdict& verdict) {
     if (most_share <= saved_share) return;
     set_saving_ms(judged, std::min(most_share, most_saving) * *verdict.mean_step_ms, verdict);
     verdict.saving_precision = Precision::at_most;
+    verdict.saving_is_waiting = true;
 }
 
 }  // namespace
