@@ -20,11 +20,11 @@ Input = Union[str, "os.PathLike[str]"]
 _USAGE_ERROR = 2
 _NOTHING_READABLE = 3
 
-def _summarize(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """What the command prints. Raises what it says."""
-    done = run_command("summarize", *arguments)
+
+def _check(done: subprocess.CompletedProcess[str]) -> None:
+    """Raises what the command says."""
     if done.returncode == 0:
-        return done
+        return
     message = done.stderr.strip() or f"cep ended with status {done.returncode}"
     if done.returncode == _NOTHING_READABLE:
         raise FileNotFoundError(message)
@@ -40,10 +40,11 @@ class Shown:
         messages: What the command said of the inputs, such as ranks that are missing; usually "".
     """
 
-    def __init__(self, summary: Mapping[str, Any], text: str, report_arguments: Sequence[str], messages: str, height: int) -> None:
-        self._summary, self._text = summary, text
-        self._report_arguments = report_arguments
+    def __init__(self, summary: Mapping[str, Any], by: str, inputs: Sequence[str], messages: str, height: int) -> None:
+        self._summary = summary
+        self._by, self._inputs = by, inputs
         self._height = height
+        self._text: Optional[str] = None
         self._page: Optional[str] = None
         self.messages = messages
 
@@ -84,7 +85,10 @@ class Shown:
         return str((self._summary.get("verdict") or {}).get("headline") or "")
 
     def __repr__(self) -> str:
-        """What ``cep summarize`` prints."""
+        """What ``cep summarize`` prints; the headline where that has failed."""
+        if self._text is None:
+            done = run_command("summarize", "--color=never", f"--by={self._by}", *self._inputs)
+            self._text = done.stdout if done.returncode == 0 else self.headline
         return "\n\n".join(part for part in (self._text.strip(), self.messages.strip()) if part)
 
     def _repr_html_(self) -> str:
@@ -96,7 +100,7 @@ class Shown:
         """The page of ``cep report`` in a frame of its own; None if the command has none, or has failed."""
         with tempfile.TemporaryDirectory(prefix="cep-") as folder:
             path = Path(folder) / "report.html"
-            done = run_command("report", "-o", str(path), *self._report_arguments)
+            done = run_command("report", "-o", str(path), *self._inputs)
             if done.returncode != 0 or not path.exists():
                 if "no command" not in done.stderr:
                     self.messages += done.stderr
@@ -146,5 +150,6 @@ def show(
     # A name that begins with a hyphen is no option.
     names = [os.fspath(name) for name in inputs]
     paths = [os.path.join(".", name) if name.startswith("-") else name for name in names]
-    summary, text = (_summarize(*form, f"--by={by}", *filters, *paths) for form in (["--json"], ["--color=never"]))
-    return Shown(json.loads(summary.stdout), text.stdout, [*filters, *paths], summary.stderr, height)
+    done = run_command("summarize", "--json", f"--by={by}", *filters, *paths)
+    _check(done)
+    return Shown(json.loads(done.stdout), by, [*filters, *paths], done.stderr, height)

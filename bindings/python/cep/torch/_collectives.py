@@ -27,8 +27,8 @@ from ._waits import waits
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
 
-
 _ANNOUNCED = object()
+"""What begins a call whose call of NCCL is timed: nothing has to end it but withdraw_call()."""
 
 
 class CommRecorder:
