@@ -108,6 +108,12 @@ void FileCheck::take(const Row& row, RunOfRow assigned, std::uint64_t line) {
     if (row.type == RowType::span || row.type == RowType::open) open_spans_.take(row, assigned.attempt(), line);
 }
 
+void FileCheck::end(const RunTracker& runs) {
+    runs_ = &runs;
+    for (auto& [rank, state] : ranks_)
+        for (RunState& run : state.runs) run.steps.sort();
+}
+
 void FileCheck::take_run(const Row& row, RunOfRow assigned, RankState& state, std::uint64_t line) {
     coverage_.saw_run(*row.run);
     schema_ = std::max(schema_, row.run->schema);

@@ -131,7 +131,7 @@ class FileCheck : public RowSink {
 
     explicit FileCheck(const InputFile& file) : name_rank_(file.name_rank) {}
     void take(const Row& row, RunOfRow run, std::uint64_t line) override;
-    void end(const RunTracker& runs) override { runs_ = &runs; }
+    void end(const RunTracker& runs) override;
 
   private:
     friend class JobCheck;
@@ -200,7 +200,7 @@ class FileCheck : public RowSink {
     /// The ranks that took part in an attempt, as one.
     struct Attempt {
         RunOrder order{INT64_MAX, INT64_MAX};  // of the rank that was first
-        StepUnion steps;
+        StepSet steps;
 
         void add(const RunOrder& rank_order, const StepSet& rank_steps);
     };

@@ -148,7 +148,7 @@ FileCheck::Attempts FileCheck::join_ranks() const {
     // Rows before any run row count where their rank has a run row, or none has.
     const bool any_runs = !attempts.empty();
     for (const auto& [rank, state] : in_order_)
-        if (!state->runs.empty() && !state->runs[0].steps.empty() && !(any_runs && !state->has_run_rows()))
+        if (!state->runs.empty() && !state->runs[0].steps.steps().empty() && !(any_runs && !state->has_run_rows()))
             attempts[{"", 1}].add({INT64_MIN, INT64_MIN}, state->runs[0].steps);
     return attempts;
 }
@@ -166,7 +166,9 @@ void FileCheck::find_attempts(FileVerdict& verdict) {
     std::unordered_set<std::int64_t> earlier;
     for (std::size_t i = 0; i < order.size(); ++i) {
         const auto& [run_id, number] = order[i]->first;
-        const std::vector<std::int64_t> steps = order[i]->second.steps.finish();
+        StepSet& recorded = order[i]->second.steps;
+        recorded.sort();
+        const std::vector<std::int64_t>& steps = recorded.steps();
         AttemptCheck check{std::string(run_id), number, steps.size(), std::nullopt, 0};
         if (!steps.empty()) check.first_step = steps.front();
         for (const std::int64_t step : steps) check.repeated_steps += order.size() > 1 && !earlier.insert(step).second;
@@ -179,10 +181,11 @@ void FileCheck::find_attempts(FileVerdict& verdict) {
     if (order.size() > max_attempts)
         findings_.note("too_many_attempts", fmt::format("only the first {} of {} attempts are listed",
                                                         format_count(max_attempts), format_count(order.size())));
-    StepUnion all_steps;
+    StepSet all_steps;
     for (const auto& [rank, state] : in_order_)
         for (const RunState& run : state->runs) all_steps.add(run.steps);
-    find_gaps(verdict, all_steps.finish());
+    all_steps.sort();
+    find_gaps(verdict, all_steps.steps());
 }
 
 void FileCheck::find_gaps(FileVerdict& verdict, const std::vector<std::int64_t>& steps) {

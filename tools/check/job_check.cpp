@@ -44,7 +44,8 @@ void JobCheck::add_rank(const FileCheck::RankOfFile& of, const FileCheck& file) 
     if (!state->has_run_rows()) runs_.push_back({{}, rank, file_index, false});
     std::optional<std::int64_t> last_step;
     for (const FileCheck::RunState& run : state->runs)
-        if (!run.steps.empty()) last_step = std::max(last_step.value_or(INT64_MIN), run.steps.last());
+        if (const auto& steps = run.steps.steps(); !steps.empty())
+            last_step = std::max(last_step.value_or(INT64_MIN), steps.back());
     if (last_step) last_steps_.emplace_back(rank, *last_step);
     if (file.stride_changes_) longest_stride_ = std::max(longest_stride_, file.stride_changes_->longest);
 }
