@@ -99,6 +99,15 @@ def test_spans_that_are_alike_are_not_the_same(cep, job):
     assert "repeated_rows" not in codes(cep.check("job"), 0)
 
 
+def test_spans_of_ranks_that_start_some_nanoseconds_apart_are_not_the_same(cep, job):
+    for rank in range(8):
+        starts = (START_NS + 10**6 * step - rank for step in range(200))
+        job.write(rank, [run_row(rank, world_size=8),
+                         *(span_row(rank, step, "f", 1.0, start, seq=0) for step, start in enumerate(starts))])
+    cep("merge", "-o", "all.jsonl", "job")
+    assert "repeated_rows" not in codes(cep.check("all.jsonl"), 0)
+
+
 def test_resumption_is_told(cep, resumed):
     report = cep.check("--strict", "job")
     assert report["severity"] == "note"

@@ -18,8 +18,9 @@ constexpr int choice_bits = 16;  // the lowest of what is kept are those that ch
 
 void RepeatedRows::take(const Row& row, int run, std::uint64_t line) {
     if (!row.start_ns || !row.seq || !row.step || !row.rank) return;
+    // Ranks start some nanoseconds apart: the sum of rank and start may be that of another rank.
     const std::uint64_t choice =
-        mix_bits(static_cast<std::uint64_t>(*row.start_ns) + static_cast<std::uint64_t>(*row.rank));
+        mix_bits(mix_bits(static_cast<std::uint64_t>(*row.start_ns)) + static_cast<std::uint64_t>(*row.rank));
     if ((choice & mask_) != 0) return;
     std::uint64_t hash = choice;
     for (const std::uint64_t value : {static_cast<std::uint64_t>(*row.step), static_cast<std::uint64_t>(*row.seq),
