@@ -53,8 +53,9 @@ static_assert(sizeof(RowEntry) == 48);
 /// Rows that one thread collects.
 class RowBatch {
   public:
-    /// Reserves this many bytes for rows of the usual size.
-    void reserve(std::size_t bytes);
+    RowBatch() = default;
+    /// With room for so many bytes of rows of the usual size.
+    explicit RowBatch(std::size_t bytes);
     void add(RowEntry entry, std::string_view text) {
         entry.size = static_cast<std::uint32_t>(text.size());
         entry.offset = static_cast<std::uint32_t>(text_.size());
@@ -70,7 +71,6 @@ class RowBatch {
         return std::string_view(text_).substr(entry.offset, entry.size);
     }
     [[nodiscard]] std::size_t used_bytes() const { return text_.size() + entries_.size() * sizeof(RowEntry); }
-    [[nodiscard]] std::size_t room_bytes() const { return text_.capacity() + entries_.capacity() * sizeof(RowEntry); }
 
   private:
     std::string text_;
@@ -79,46 +79,22 @@ class RowBatch {
 
 using EmitRow = std::function<void(const RowEntry&, std::string_view text)>;
 
-/// The runs that are on disk: entries and texts in separate files, so that each run has both in one piece.
-struct Spill {
-    explicit Spill(const std::string& directory) : entries(directory), texts(directory) {}
-    SpillFile entries;
-    SpillFile texts;
-};
-
-/// Rows in order.
+/// Rows in order: a sorted batch, or a piece of a file, in which the entry of each row is in front of its text.
 struct RowRun {
-    RowEntry first;
-    RowEntry last;
-    std::size_t rows = 0;
-    RowBatch batch;                // empty where there is a spill
-    std::shared_ptr<Spill> spill;  // has the run from here on:
-    std::uint64_t entries_begin = 0;
-    std::uint64_t texts_begin = 0;
-
-    /// The batch is sorted and not empty.
-    explicit RowRun(RowBatch&& sorted);
-    /// For rows that are written to the end of a spill.
-    explicit RowRun(std::shared_ptr<Spill> to);
+    RowEntry first{};
+    RowEntry last{};
+    RowBatch batch{};  // empty where there is a file
+    std::shared_ptr<SpillFile> file{};
+    std::uint64_t begin = 0;  // in the file
+    std::uint64_t end = 0;
 };
-
-/// Orders the runs by their first rows. Returns how many runs of spills are read at the same time, at most, when all
-/// are merged.
-[[nodiscard]] std::size_t order_and_count_windows(std::vector<RowRun>& runs);
-
-/// Emits the rows of `count` runs, which are ordered by their first rows. A run of a spill takes about `window_bytes`,
-/// from its first row to its last. Throws ReadError.
-void merge_runs(const RowRun* runs, std::size_t count, std::size_t window_bytes, const EmitRow& emit);
-
-/// The same, into one run.
-[[nodiscard]] RowRun merge_into_one(const RowRun* runs, std::size_t count, std::size_t window_bytes,
-                                    const std::shared_ptr<Spill>& spill);
 
 class RowSorter {
   public:
     static constexpr std::size_t default_memory_bytes = std::size_t{256} << 20;
 
-    /// What exceeds `memory_bytes` goes to unnamed files in `spill_directory`. `threads` threads collect batches.
+    /// What exceeds `memory_bytes` goes to a file without a name in `spill_directory`. `threads` threads collect
+    /// batches.
     RowSorter(std::size_t memory_bytes, std::string spill_directory, unsigned threads = 1);
     RowSorter(const RowSorter&) = delete;
     RowSorter& operator=(const RowSorter&) = delete;
@@ -139,7 +115,6 @@ class RowSorter {
     void finish(const EmitRow& emit);
 
   private:
-    [[nodiscard]] bool take_from(std::vector<RowBatch>& batches, RowBatch& batch);
     void add_run(RowRun&& run);
     [[nodiscard]] bool take_room(std::size_t bytes);
     [[nodiscard]] RowRun write_to_disk(const RowBatch& sorted);
@@ -153,10 +128,9 @@ class RowSorter {
     std::mutex mutex_;  // guards what follows, up to the next
     std::vector<RowRun> runs_;
     std::size_t kept_bytes_ = 0;
-    std::vector<RowBatch> unfinished_;
-    std::vector<RowBatch> spare_;  // empty ones
-    std::mutex spill_mutex_;       // guards what follows
-    std::shared_ptr<Spill> spill_;
+    std::vector<RowBatch> batches_;  // that nobody fills
+    std::mutex spill_mutex_;         // guards what follows
+    std::shared_ptr<SpillFile> spill_;
 };
 
 /// The rows of one file on their way to the sorter.

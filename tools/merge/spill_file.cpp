@@ -40,16 +40,14 @@ void SpillFile::fail(const char* action) const {
                      std::strerror(errno));
 }
 
-std::uint64_t SpillFile::append(std::string_view bytes) {
-    const std::uint64_t begin = size_bytes_.fetch_add(bytes.size());
-    for (std::uint64_t at = begin; !bytes.empty();) {
-        const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(at));
+void SpillFile::append(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(size_bytes_));
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) fail("write");
         bytes.remove_prefix(static_cast<std::size_t>(count));
-        at += static_cast<std::uint64_t>(count);
+        size_bytes_ += static_cast<std::uint64_t>(count);
     }
-    return begin;
 }
 
 void SpillFile::read(std::uint64_t offset, char* out, std::size_t size) const {

@@ -4,7 +4,6 @@
 // read only once by a command that reads its inputs twice.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,8 +25,7 @@ class SpillFile {
     SpillFile& operator=(const SpillFile&) = delete;
     ~SpillFile();
 
-    /// Returns where the bytes are. Thread-safe; calls that do not overlap append one contiguous piece.
-    std::uint64_t append(std::string_view bytes);
+    void append(std::string_view bytes);
     void read(std::uint64_t offset, char* out, std::size_t size) const;
     [[nodiscard]] std::uint64_t size_bytes() const { return size_bytes_; }
     /// By which it can be opened again.
@@ -38,7 +36,7 @@ class SpillFile {
 
     std::string directory_;
     int descriptor_ = -1;
-    std::atomic<std::uint64_t> size_bytes_{0};
+    std::uint64_t size_bytes_ = 0;
 };
 
 using StreamCopies = std::vector<std::unique_ptr<SpillFile>>;
