@@ -13,7 +13,6 @@
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "model/load.hpp"
-#include "summary/oom_snapshots.hpp"
 #include "summary/summary.hpp"
 #include "summary/summary_document.hpp"
 #include "verdict/fail_condition.hpp"

@@ -17,7 +17,7 @@ namespace {
 struct PhaseOfJob {
     std::string_view name;
     std::size_t samples = 0;
-    std::vector<SeriesOfPhase> series;  // rank by rank
+    std::vector<SpansOfPhase> spans;  // rank by rank
 };
 
 /// One phase over all ranks.
@@ -28,21 +28,20 @@ class PhaseCollector {
         durations_ms_.reserve(phase.samples);
     }
 
-    /// The series of one rank.
-    void add_rank(std::span<const SeriesOfPhase> all_series) {
+    /// The spans of one rank.
+    void add_rank(std::span<const SpansOfPhase> of_rank) {
         std::uint64_t count = 0;
         double sum_ms = 0;
-        for (const SeriesOfPhase& of : all_series) {
-            const Totals totals = totals_of(*of.phase);
+        for (const SpansOfPhase& of : of_rank) {
+            const Totals totals = add_durations(of);
             if (totals.count == 0) continue;
-            for (const Sample& sample : of.phase->samples) durations_ms_.push_back(sample.duration_ms);
             count += totals.count;
             sum_ms += totals.sum_ms;
             add_labels(*of.phase, totals.count);
             totals_.merge(totals);
         }
         if (count == 0) return;
-        ranks_.push_back(all_series.front().rank);
+        ranks_.push_back(of_rank.front().rank);
         means_ms_.push_back(sum_ms / static_cast<double>(count));
     }
 
@@ -64,6 +63,17 @@ class PhaseCollector {
     }
 
   private:
+    Totals add_durations(const SpansOfPhase& of) {
+        Totals totals;
+        auto sample = of.phase->samples.begin();
+        sample.seek(of.first);
+        for (std::size_t i = of.first; i < of.last; ++i, ++sample) {
+            durations_ms_.push_back((*sample).duration_ms);
+            totals.add(durations_ms_.back());
+        }
+        return of.phase->has_all_steps() ? totals : of.phase->of_all_steps;
+    }
+
     void add_labels(const PhaseSeries& phase, std::uint64_t count) {
         kinds_[static_cast<std::size_t>(phase.kind)] += count;
         clock_ = totals_.count == 0 ? phase.clock : combine(clock_, phase.clock);
@@ -97,14 +107,13 @@ class PhaseCollector {
 };
 
 /// By name.
-std::vector<PhaseOfJob> find_phases(const std::vector<SeriesOfRank>& series) {
+std::vector<PhaseOfJob> find_phases(const std::vector<SpansOfPhase>& spans) {
     std::map<std::string_view, PhaseOfJob> found;
-    for (const SeriesOfRank& of : series)
-        for (const PhaseSeries& phase : of.series->phases) {
-            PhaseOfJob& of_job = found[phase.name];
-            of_job.samples += phase.samples.size();
-            of_job.series.push_back({of.rank, of.series, &phase});
-        }
+    for (const SpansOfPhase& of : spans) {
+        PhaseOfJob& of_job = found[of.phase->name];
+        of_job.samples += of.last - of.first;
+        of_job.spans.push_back(of);
+    }
     std::vector<PhaseOfJob> phases;
     for (auto& [name, phase] : found) {
         phase.name = name;
@@ -115,8 +124,7 @@ std::vector<PhaseOfJob> find_phases(const std::vector<SeriesOfRank>& series) {
 
 PhaseSummary summarize_phase(const PhaseOfJob& phase) {
     PhaseCollector collector(phase);
-    for_each_rank(std::span(phase.series),
-                  [&](std::span<const SeriesOfPhase> of_rank) { collector.add_rank(of_rank); });
+    for_each_rank(std::span(phase.spans), [&](std::span<const SpansOfPhase> of_rank) { collector.add_rank(of_rank); });
     return collector.finish();
 }
 
@@ -129,9 +137,14 @@ bool shown_before(const PhaseSummary& a, const PhaseSummary& b) {
 
 }  // namespace
 
+void add_spans(SeriesOfRank of, std::vector<SpansOfPhase>& spans) {
+    for (const PhaseSeries& phase : of.series->phases)
+        spans.push_back({{of.rank, of.series, &phase}, 0, phase.samples.size()});
+}
+
 // One phase after the other, as each takes memory for its durations; on several threads, the largest first.
-std::vector<PhaseSummary> summarize_phases(const std::vector<SeriesOfRank>& series, std::size_t threads) {
-    std::vector<PhaseOfJob> phases = find_phases(series);
+std::vector<PhaseSummary> summarize_phases(const std::vector<SpansOfPhase>& spans, std::size_t threads) {
+    std::vector<PhaseOfJob> phases = find_phases(spans);
     std::stable_sort(phases.begin(), phases.end(),
                      [](const PhaseOfJob& a, const PhaseOfJob& b) { return a.samples > b.samples; });
     std::vector<PhaseSummary> summaries(phases.size());

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "summary/summary.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -12,7 +15,6 @@
 #include "ledger/ledger.hpp"
 #include "stats/robust.hpp"
 #include "summary/phase_table.hpp"
-#include "summary/summary_groups.hpp"
 
 namespace cep::tool {
 namespace {
@@ -132,9 +134,22 @@ std::string Grouping::name() const {
     return std::string(step_prefix) + std::to_string(window_steps);
 }
 
+std::vector<std::string> find_oom_snapshots(const InputSet& inputs) {
+    std::vector<std::string> found;
+    for (const InputFile& file : inputs.files) {
+        if (!file.name_rank) continue;
+        const std::string directory = file.path.substr(0, file.path.rfind('/') + 1);
+        std::string path = fmt::format("{}cuda_memory_rank_{}.pickle", directory, *file.name_rank);
+        if (::access(path.c_str(), F_OK) == 0) found.push_back(std::move(path));
+    }
+    return found;
+}
+
 Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads, const Verdict* verdict) {
     Summary summary;
-    summary.phases = summarize_phases(all_series(job.ranks), threads);
+    std::vector<SpansOfPhase> spans;
+    for (const SeriesOfRank& of : all_series(job.ranks)) add_spans(of, spans);
+    summary.phases = summarize_phases(spans, threads);
     if (verdict != nullptr && !verdict->ledger.empty())
         for (PhaseSummary& phase : summary.phases) take_from(*verdict, phase);
     summary.counters = summarize_counters(job.ranks);

@@ -12,6 +12,7 @@
 
 #include "base/number_ranges.hpp"
 #include "model/job.hpp"
+#include "read/inputs.hpp"
 #include "summary/counter_summary.hpp"
 #include "verdict/verdict.hpp"
 
@@ -82,13 +83,17 @@ struct StrideChangeGroup {
     NumberRanges ranks;
 };
 
+/// Paths of the snapshots of memory beside the rank files, by the order of these: cep.torch.snapshot_on_oom() wrote
+/// them when a rank ran out of it.
+[[nodiscard]] std::vector<std::string> find_oom_snapshots(const InputSet& inputs);
+
 struct Summary {
     std::vector<PhaseSummary> phases;
     Grouping grouping;
     std::vector<GroupSummary> groups;  // ordered by group, then as the phases are
     std::vector<CounterSummary> counters;
-    std::optional<MemorySummary> memory;            // none where no memory was counted
-    std::vector<std::string> oom_snapshots{};       // see find_oom_snapshots()
+    std::optional<MemorySummary> memory;  // none where no memory was counted
+    std::vector<std::string> oom_snapshots{};
     std::optional<OwnCost> own_cost;                // none where no rank has both, or where only some steps were read
     std::vector<StrideChangeGroup> stride_changes;  // by strides, without ranks whose stride came back to the user's
 };

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "summary/summary_groups.hpp"
-
+//
+// The phase table of each rank, host or window of steps by itself.
 #include <algorithm>
-#include <deque>
-#include <functional>
 #include <limits>
 #include <map>
-#include <queue>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -23,11 +20,11 @@ namespace {
 
 using By = Grouping::By;
 
-/// A rank, a host or a window of steps, and its series.
+/// A rank, a host or a window of steps, and its spans.
 struct Group {
     std::int64_t first = 0;  // the rank, or the first step of the window
     std::string host;
-    std::vector<SeriesOfRank> series;  // rank by rank
+    std::vector<SpansOfPhase> spans;  // rank by rank
 };
 
 // The first step of the window: the multiple of its length at or below the step.
@@ -50,113 +47,24 @@ std::vector<Group> group_by_rank(const RankSeries& ranks) {
         group.first = rank;
         for (const RunSeries& series : all_series) {
             if (!series.run.host.empty()) group.host = series.run.host;
-            group.series.push_back({rank, &series});
+            add_spans({rank, &series}, group.spans);
         }
     }
     return groups;
 }
 
 std::vector<Group> group_by_host(const RankSeries& ranks) {
-    std::map<std::string_view, std::vector<SeriesOfRank>> hosts;
-    for (const auto& [rank, all_series] : ranks)
-        for (const RunSeries& series : all_series) hosts[series.run.host].push_back({rank, &series});
+    std::map<std::string_view, std::vector<SpansOfPhase>> hosts;
+    for (const SeriesOfRank& of : all_series(ranks)) add_spans(of, hosts[of.series->run.host]);
     std::vector<Group> groups;
-    for (auto& [host, series] : hosts) groups.push_back({0, std::string(host), std::move(series)});
+    for (auto& [host, spans] : hosts) groups.push_back({0, std::string(host), std::move(spans)});
     return groups;
 }
-
-/// Goes through the spans of one phase of a series in the order of their windows.
-class WindowCursor {
-  public:
-    WindowCursor(SeriesOfRank of, const PhaseSeries& phase, std::int64_t window_steps)
-        : of_(of), phase_(&phase), window_steps_(window_steps) {}
-
-    [[nodiscard]] SeriesOfRank of() const { return of_; }
-    [[nodiscard]] bool at_end() const { return at_ == phase_->samples.size(); }
-    [[nodiscard]] std::int64_t window() const {
-        return window_of(of_.series->steps[phase_->samples[at_].step_index], window_steps_);
-    }
-    /// Copies the spans of the window, and goes to the next one.
-    std::size_t copy_to(RunSeries& in_window) {
-        const std::int64_t window = this->window();
-        PhaseSeries& copy = in_window.phases.emplace_back();
-        copy.name = phase_->name;
-        copy.kind = phase_->kind;
-        copy.clock = phase_->clock;
-        for (; !at_end() && this->window() == window; ++at_) {
-            Sample copied = phase_->samples[at_];
-            const std::int64_t step = of_.series->steps[copied.step_index];
-            if (in_window.steps.empty() || in_window.steps.back() != step) in_window.steps.push_back(step);
-            copied.step_index = static_cast<std::uint32_t>(in_window.steps.size() - 1);
-            copy.samples.push_back(copied);
-        }
-        copy.samples.seal();
-        return copy.samples.size();
-    }
-
-  private:
-    SeriesOfRank of_;
-    const PhaseSeries* phase_;
-    std::int64_t window_steps_;
-    std::size_t at_ = 0;
-};
-
-/// Copies the spans of a job window by window: those of a few windows are there twice at a time.
-class WindowReader {
-  public:
-    WindowReader(const RankSeries& ranks, std::int64_t window_steps) {
-        for (const SeriesOfRank& of : all_series(ranks))
-            for (const PhaseSeries& phase : of.series->phases) {
-                if (phase.samples.empty()) continue;
-                cursors_.emplace_back(of, phase, window_steps);
-                next_.push({cursors_.back().window(), cursors_.size() - 1});
-            }
-    }
-
-    /// The next windows, in the order of time, valid until the next call; none behind the last.
-    [[nodiscard]] const std::vector<Group>& next() {
-        groups_.clear();
-        copies_.clear();
-        std::size_t copied = 0;
-        while (!next_.empty()) {
-            const auto [window, number] = next_.top();
-            if (groups_.empty() || groups_.back().first != window) {
-                if (copied >= spans_at_a_time) break;
-                groups_.push_back({window, {}, {}});
-                last_ = nullptr;
-            }
-            next_.pop();
-            copied += cursors_[number].copy_to(copy_of(cursors_[number].of()));
-            if (!cursors_[number].at_end()) next_.push({cursors_[number].window(), number});
-        }
-        return groups_;
-    }
-
-  private:
-    static constexpr std::size_t spans_at_a_time = std::size_t{1} << 16;
-    using WindowOfCursor = std::pair<std::int64_t, std::size_t>;  // its window, index of the cursor
-
-    /// In the last group: the cursors of a series come one after the other.
-    RunSeries& copy_of(SeriesOfRank of) {
-        if (last_ != of.series) {
-            last_ = of.series;
-            copies_.emplace_back().run = of.series->run;
-            groups_.back().series.push_back({of.rank, &copies_.back()});
-        }
-        return copies_.back();
-    }
-
-    std::vector<WindowCursor> cursors_;  // rank by rank, series by series
-    std::priority_queue<WindowOfCursor, std::vector<WindowOfCursor>, std::greater<>> next_;
-    std::vector<Group> groups_;
-    std::deque<RunSeries> copies_;
-    const RunSeries* last_ = nullptr;
-};
 
 void add_groups(const std::vector<Group>& groups, const Grouping& grouping, std::size_t threads,
                 std::vector<GroupSummary>& result) {
     std::vector<std::vector<PhaseSummary>> phases(groups.size());
-    for_all(phases.size(), threads, [&](std::size_t i) { phases[i] = summarize_phases(groups[i].series, 1); });
+    for_all(phases.size(), threads, [&](std::size_t i) { phases[i] = summarize_phases(groups[i].spans, 1); });
     for (std::size_t i = 0; i < phases.size(); ++i)
         for (PhaseSummary& phase : phases[i]) {
             GroupSummary& summary = result.emplace_back();
@@ -165,6 +73,37 @@ void add_groups(const std::vector<Group>& groups, const Grouping& grouping, std:
             summary.host = groups[i].host;
             summary.phase = std::move(phase);
         }
+}
+
+/// Moves the spans of steps up to `last_step` from those that are left to a window.
+void move_spans(SpansOfPhase& left, std::int64_t last_step, std::vector<SpansOfPhase>& window) {
+    SpansOfPhase moved = left;
+    const SampleList& samples = left.phase->samples;
+    while (left.first < left.last && left.series->steps[samples[left.first].step_index] <= last_step) ++left.first;
+    moved.last = left.first;
+    if (moved.first < moved.last) window.push_back(moved);
+}
+
+/// Window by window. A few at a time, as a window of one step has as many pieces as there are phases of ranks.
+void add_windows(const Job& job, const Grouping& grouping, std::size_t threads, std::vector<GroupSummary>& result) {
+    constexpr std::size_t pieces_at_a_time = std::size_t{1} << 16;
+    std::vector<SpansOfPhase> left;
+    for (const SeriesOfRank& of : all_series(job.ranks)) add_spans(of, left);
+    std::vector<Group> windows;
+    const auto add = [&] {
+        for (SpansOfPhase& spans : left)
+            for (Group& window : windows)
+                move_spans(spans, end_of_window(window.first, grouping.window_steps), window.spans);
+        add_groups(windows, grouping, threads, result);
+        windows.clear();
+    };
+    for (const std::int64_t step : all_steps(job.ranks)) {
+        const std::int64_t first = window_of(step, grouping.window_steps);
+        if (!windows.empty() && windows.back().first == first) continue;
+        if (windows.size() * left.size() >= pieces_at_a_time) add();
+        windows.push_back({first, {}, {}});
+    }
+    add();
 }
 
 /// What a group is compared by: of a rank, what it does itself in a step, where that is known.
@@ -180,7 +119,7 @@ double compared_ms(const GroupSummary& group, By by, const Ledger* ledger) {
 /// The ranks of a group in the ledger.
 std::vector<const RankLedger*> ranks_of(const Group& group, const Ledger& ledger) {
     std::vector<const RankLedger*> ranks;
-    for_each_rank(std::span(group.series), [&](std::span<const SeriesOfRank> of_rank) {
+    for_each_rank(std::span(group.spans), [&](std::span<const SpansOfPhase> of_rank) {
         if (const RankLedger* const rank = ledger.find_rank(of_rank.front().rank)) ranks.push_back(rank);
     });
     return ranks;
@@ -236,12 +175,7 @@ std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& group
         if (!job.choice.keeps_all())
             throw UsageError("--by " + grouping.name() +
                              " needs every duration, and there are more than --max-samples");
-        WindowReader reader(job.ranks, grouping.window_steps);
-        while (true) {
-            const std::vector<Group>& groups = reader.next();
-            if (groups.empty()) break;
-            add_groups(groups, grouping, threads, result);
-        }
+        add_windows(job, grouping, threads, result);
     } else if (grouping.by != By::phase) {
         const std::vector<Group> groups = grouping.by == By::rank ? group_by_rank(job.ranks) : group_by_host(job.ranks);
         add_groups(groups, grouping, threads, result);
