@@ -4,6 +4,7 @@
     python3 cep_run.py                          # all trainers that can be imported, on the GPU if there is one
     python3 cep_run.py --trainers gan --rounds 30
     python3 cep_run.py --ranks 2                # torchrun: NCCL on GPUs, else gloo
+    python3 cep_run.py --cold                   # with other work between two steps, which is not timed: cep finds no cache warm
 
 Each trainer runs under `cep run`, every 10th step recorded, as one process (or one for each rank): processes differ by more
 than cep costs. In turns of 30 steps it trains without cep, whose replacements and hooks in PyTorch are taken out for so long,
@@ -32,6 +33,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -95,12 +97,28 @@ class Cep:
         self.actions.update(self.ceps_actions)
 
 
+class OtherWork:
+    """What a large trainer does between two uses of the same code and data: 64 MiB of data, and code of Python's own."""
+
+    def __init__(self):
+        self.data = torch.zeros(16 << 20)
+        self.texts = [path.read_text() for path in sorted(Path(json.__file__).parent.glob("*.py"))]
+
+    def __call__(self):
+        self.data.add_(1)
+        for text in self.texts:
+            compile(text, "text", "exec")
+            json.loads(json.dumps(re.findall(r"[a-z_]+", text)))
+
+
 class Batches(torch.utils.data.IterableDataset):
     """The same batch again and again. Before the first of each step it notes the time, and takes turns."""
 
     def __init__(self, options, batch, batches_per_step=1):
         self.options, self.batch, self.batches_per_step = options, batch, batches_per_step
         self.trainer = None  # Lightning's
+        self.between = OtherWork() if options.cold else lambda: None
+        self.untimed = [0.0] * len(CLOCKS)  # by each clock
         self.steps = []  # for each: what the clocks say at its begin, and whether it is recorded
         self.begins = []  # of turns, by index; without cep first
 
@@ -116,7 +134,11 @@ class Batches(torch.utils.data.IterableDataset):
         from cep._life import open_profilers
 
         is_recorded = any(profiler.recording for profiler in open_profilers)
-        self.steps.append((*(clock() for clock in CLOCKS.values()), is_recorded))
+        ends = [clock() for clock in CLOCKS.values()]
+        self.between()
+        begins = [clock() for clock in CLOCKS.values()]
+        self.untimed = [sum(each) - end for *each, end in zip(self.untimed, begins, ends)]
+        self.steps.append((*(begin - untimed for begin, untimed in zip(begins, self.untimed)), is_recorded))
         if not self.begins:
             # Between two recorded steps, so that no turn begins or ends beside one.
             if len(self.steps) < self.options.warm_up or not self.steps[-EVERY // 2][-1]:
@@ -312,7 +334,7 @@ def measure(trainer, options):
             environment.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Transformers' Trainer takes all that it sees
         command = [sys.executable, "-m", "cep.run", "--no-summary", "-o", folder, "--every", str(EVERY), "--", *launcher]
         command += [__file__, "--train", trainer, "--folder", folder]
-        command += ["--rounds", str(options.rounds), "--warm-up", str(options.warm_up)]
+        command += ["--rounds", str(options.rounds), "--warm-up", str(options.warm_up), *["--cold"] * options.cold]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         file = Path(folder, "times_0.json")
         if not file.exists():
@@ -325,7 +347,7 @@ def report(trainer, options, steps, begins, collectives):
     by_clock = {name: rounds_of(steps, begins, index) for index, name in enumerate(CLOCKS)}
     alone_us = statistics.median(one.alone_us for one in by_clock["elapsed"])
     where = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
-    turns = f"{options.rounds} rounds of 2 × {TURN} steps"
+    turns = f"{options.rounds} rounds of 2 × {TURN} steps" + ", out of the caches" * options.cold
     print(f"{trainer}: {alone_us:,.0f} µs a step alone, {options.ranks} × {where}, {turns}")
     budget_us = 100 + 5 * collectives
     for title, value_of, budget in (
@@ -344,6 +366,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=120, help=f"of {TURN} steps without cep and {TURN} with it")
     parser.add_argument("--warm-up", type=int, default=100, help="steps before the first round")
     parser.add_argument("--ranks", type=int, default=1, help="processes of each trainer")
+    parser.add_argument("--cold", action="store_true", help="other work between two steps, which is not timed")
     parser.add_argument("--train", choices=tuple(TRAINERS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

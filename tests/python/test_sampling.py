@@ -87,13 +87,18 @@ def test_recorded_steps_are_those_of_the_rule_in_any_order(tmp_path, files, firs
 
 @pytest.mark.parametrize("every, expected", [(1, [2, 7]), (3, [2, 3, 5, 6])])
 def test_what_waits_for_steps_is_called_where_recording_begins_or_ends_or_at_each(tmp_path, every, expected):
-    called = []
+    called, wants_steps = [], False
+
+    def listener(recording):
+        called.append(step)
+        return wants_steps
+
     with cep.Profiler(tmp_path, record_every_n_steps=every, start_step=2, end_step=6) as profiler:
-        profiler._on_step = lambda: called.append(step)
+        profiler._listeners = (listener,)
         for step in range(8):
             profiler.step(step)
         assert called == expected
-        profiler._wants_steps = True
+        profiler._wants_steps = wants_steps = True
         for step in range(8, 12):
             profiler.step(step)
         assert called[-4:] == [8, 9, 10, 11]

@@ -18,8 +18,8 @@ from ._streams import HOST_ADDRESS, Stream, StreamSource
 class ProfilerCalls:
     _enabled = _on_host = False
     _step = _library_step = -1  # the trainer's, and the last one that libcep was given
-    _on_step: Optional[Callable[[], None]] = None  # called where recording begins or ends
-    _wants_steps = False  # calls _on_step at every step
+    _listeners: tuple[Callable[[bool], Any], ...] = ()  # called where recording begins or ends
+    _wants_steps = False  # calls them at every step
     _recording: list[bool]  # not empty while recording; every region reads this very list
     _regions: dict[str, Any]  # by name: those without a stream of their own
     _make_region: Callable[..., Any]
@@ -49,8 +49,9 @@ class ProfilerCalls:
             self._recording[:] = [True] if rule.records(number) and _ffi.recording(self._pointer) else []
             if self._recording and self._stream_source is None:
                 self._stream_source = _streams.current_stream_source()
-        if self._on_step is not None and (self._wants_steps or was_recording is not bool(self._recording)):
-            self._on_step()
+        is_recording = bool(self._recording)
+        if self._wants_steps or was_recording is not is_recording:
+            self._wants_steps = any([listener(is_recording) for listener in self._listeners])
         if is_first:
             self._move_early(step is not None)
 

@@ -83,6 +83,27 @@ static PyObject* backward_abandon(PyObject* object, PyObject* unused) {
     return none_or_failure(end_before_optimizer(object));
 }
 
+/// What register_hook() does, without the Python in it. The hook is its own key.
+static bool hook_output(backward_object* self, PyObject* tensor) {
+    if ((PyObject*)Py_TYPE(tensor) != hooks.tensor)
+        return is_done(PyObject_CallMethod(tensor, "register_hook", "O", self));
+    PyObject* place = attribute_of(tensor, "_backward_hooks");
+    if (place != NULL && place != Py_None) {
+        const bool added = PyObject_SetItem(place, (PyObject*)self, (PyObject*)self) == 0;
+        Py_DECREF(place);
+        return added;
+    }
+    Py_XDECREF(place);
+    place = place != NULL ? PyObject_CallObject(hooks.ordered_dict, NULL) : NULL;
+    PyObject* node = place != NULL && PyObject_SetItem(place, (PyObject*)self, (PyObject*)self) == 0 &&
+                             PyObject_SetAttrString(tensor, "_backward_hooks", place) == 0
+                         ? attribute_of(tensor, "grad_fn")
+                         : NULL;
+    const bool added = node != NULL && is_done(PyObject_CallMethod(node, "_register_hook_dict", "O", tensor));
+    DROP(place, node);
+    return added;
+}
+
 static bool hook_leaf(backward_object* self, PyObject* tensor) {
     if (self->leaf_hooks == NULL && (self->leaf_hooks = PyDict_New()) == NULL) return false;
     PyObject* key = PyLong_FromVoidPtr(tensor);
@@ -99,7 +120,7 @@ static bool watch_tensor(backward_object* self, PyObject* tensor) {
     if (has_gradient <= 0) return has_gradient == 0;
     const int is_leaf = truth_of(attribute_of(tensor, "is_leaf"));
     if (is_leaf != 0) return is_leaf > 0 && hook_leaf(self, tensor);
-    return is_done(PyObject_CallMethod(tensor, "register_hook", "O", self));
+    return hook_output(self, tensor);
 }
 
 bool watch_output(PyObject* object, PyObject* output) {
@@ -145,6 +166,7 @@ static PyMemberDef backward_members[] = {
 static PyMethodDef backward_methods[] = {
     {"watch", backward_watch, METH_O, "Has the phase begin at the first gradient of a recorded forward's output."},
     {"unwatch", backward_unwatch, METH_NOARGS, "Removes the hooks of parameters and inputs."},
+    {"__reduce__", reduce_hook, METH_NOARGS, NULL},
     {"abandon", backward_abandon, METH_NOARGS,
      "Ends what an optimizer's step ends: collectives that are done, and a backward whose engine raised."},
     {NULL, NULL, 0, NULL},

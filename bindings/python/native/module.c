@@ -34,6 +34,22 @@ static PyObject* connect_torch(PyObject* module, PyObject* objects) {
     return none_if(take_objects(objects, &hooks, sizeof hooks));
 }
 
+/// Has functions run other code, where nobody else has changed it: a list of (function, its own code, the other).
+static PyObject* turn_codes(PyObject* module, PyObject* args) {
+    PyObject *codes = NULL, *function = NULL, *own = NULL, *other = NULL;
+    int on = 0;
+    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &codes, &on)) return NULL;
+    for (Py_ssize_t i = 0; i < PyList_Size(codes); ++i) {
+        if (!PyArg_ParseTuple(PyList_GetItem(codes, i), "OOO", &function, &own, &other)) return NULL;
+        PyObject* now = attribute_of(function, "__code__");
+        Py_XDECREF(now);  // the list keeps those that are compared
+        if (now == NULL) return NULL;
+        if (now == (on ? own : other) && PyObject_SetAttrString(function, "__code__", on ? other : own) != 0)
+            return NULL;
+    }
+    return PyBool_FromLong(0);
+}
+
 static PyObject* end_done(PyObject* module, PyObject* profiler) {
     return none_if(end_done_spans(profiler));
 }
@@ -64,6 +80,8 @@ static PyMethodDef functions[] = {
      "Ends the spans of asynchronous collectives on the host whose work has ended. Cheap if there are none."},
     {"expected_callbacks", expected_callbacks, METH_NOARGS,
      "Whether there have been spans that a future ends, and how many are not freed."},
+    {"turn_codes", turn_codes, METH_VARARGS,
+     "Has functions run other code, or their own: a list of (function, its own, the other), and whether."},
     {"is_inside", is_inside, METH_NOARGS,
      "Whether this thread is in a function of torch.distributed that is timed: those that it calls get no rows."},
     {"set_inside", set_inside, METH_O, "Says so."},

@@ -5,7 +5,7 @@
 // are no hooks.
 //
 // Each file uses those before it: streams, attributes, region, async_span, profiler, timed_function, open_spans,
-// indices, imports, nccl_calls, bucket_timer, backward, forward, module.
+// indices, imports, nccl_calls, bucket_timer, backward, forward, optimizer, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
@@ -54,6 +54,8 @@ typedef struct {
     PyObject* unmeasured;    ///< cep.torch._waits.Unmeasured
     PyObject* tensor;        ///< torch.Tensor
     PyObject* tensors_in;    ///< lists the tensors of a model's output
+    PyObject* ordered_dict;  ///< collections.OrderedDict
+    PyObject* inert;         ///< what __reduce__() of hooks returns: a copy does nothing
 } torch_objects;
 
 extern library_calls library;
@@ -68,7 +70,7 @@ typedef struct {
     PyObject* stream_argument;          ///< for stream_source; NULL: it takes none
     PyObject* device;                   ///< the spans' device, where it is not the current one; NULL: the current one
     PyObject* exchange_device;          ///< makes a device current and returns the one that was; NULL without a device
-    PyObject* on_step;                  ///< called where recording begins or ends; NULL or None: nothing
+    PyObject* listeners;                ///< a tuple of what is called where recording begins or ends; NULL: nothing
     cep_profiler* handle;
     PyCFunction stream_function;  ///< stream_source itself if it is a C function of one argument
     PyObject* stream_self;        ///< which stream_source keeps
@@ -77,7 +79,7 @@ typedef struct {
     long long step, library_step;
     long long first, last, every, flush_every;
     char enabled, on_host;
-    char wants_steps;  ///< calls on_step at every step
+    char wants_steps;  ///< calls the listeners at every step
 } profiler_object;
 
 /// A thread that has a current phase.
@@ -128,7 +130,10 @@ typedef struct region_object {
     DO(timed_function) \
     DO(open_spans)     \
     DO(async_span)     \
-    DO(indices) DO(nccl_calls) DO(bucket_timer) DO(bucket_function) DO(backward) DO(forward) DO(timed_forward)
+    DO(indices)        \
+    DO(nccl_calls)     \
+    DO(bucket_timer)   \
+    DO(bucket_function) DO(backward) DO(forward) DO(timed_forward) DO(optimizer) DO(step_hook)
 #define DECLARE_TYPE(name)            \
     extern PyTypeObject* name##_type; \
     extern PyType_Spec name##_spec;
@@ -246,6 +251,7 @@ PyObject* expected_callbacks(PyObject* module, PyObject* unused);
 bool begin_keyed_span(PyObject* open_spans, unsigned long key);
 bool end_keyed_span(PyObject* open_spans, unsigned long key, PyObject* error);
 bool has_keyed_span(PyObject* open_spans, unsigned long key);
+bool has_open_spans(PyObject* open_spans);
 
 /// The next index of a group's collectives. Needs no lock.
 long long take_index(PyObject* indices, long long step, long long count);
@@ -264,6 +270,9 @@ bool abandon_backward(PyObject* backward);
 bool end_before_optimizer(PyObject* backward);
 /// Has the backward begin at the first gradient of a forward's output.
 bool watch_output(PyObject* backward, PyObject* output);
+
+/// Of hooks: a copy, deep or pickled, does nothing, and can be read without this package.
+PyObject* reduce_hook(PyObject* hook, PyObject* unused);
 
 /// Takes the type of the exception that is set: a new reference. One that is to end the program is raised again later.
 PyObject* take_error(void);

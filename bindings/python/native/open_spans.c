@@ -36,6 +36,10 @@ bool has_keyed_span(PyObject* object, unsigned long key) {
     return false;
 }
 
+bool has_open_spans(PyObject* object) {
+    return region_of(object)->block_count > 0;
+}
+
 static PyObject* open_spans_begin(PyObject* object, PyObject* given) {
     unsigned long key = 0;
     return none_if(key_of(given, &key) && begin_keyed_span(object, key));
@@ -68,7 +72,7 @@ static PyObject* open_spans_abandon(PyObject* object, PyObject* unused) {
 }
 
 static int open_spans_bool(PyObject* object) {
-    return region_of(object)->block_count > 0;
+    return has_open_spans(object);
 }
 
 static int open_spans_init(PyObject* object, PyObject* args, PyObject* keywords) {

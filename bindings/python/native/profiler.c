@@ -52,6 +52,20 @@ static bool only_argument(const char* name, PyObject* const* args, Py_ssize_t co
     return false;
 }
 
+/// Calls the listeners with whether the step is recorded. Each returns whether it wants the next step, too.
+static bool tell_listeners(profiler_object* self) {
+    PyObject *listeners = self->listeners, *recording = is_recording(self) ? Py_True : Py_False;
+    int wants_steps = 0, wants = 0;
+    Py_INCREF(listeners);
+    for (Py_ssize_t i = 0; wants >= 0 && i < PyTuple_Size(listeners); ++i) {
+        wants = truth_of(call_with(PyTuple_GetItem(listeners, i), recording));
+        wants_steps |= wants > 0;
+    }
+    Py_DECREF(listeners);
+    self->wants_steps = (char)wants_steps;
+    return wants >= 0;
+}
+
 static PyObject* profiler_step(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     profiler_object* self = (profiler_object*)object;
     PyObject* given = NULL;
@@ -62,8 +76,8 @@ static PyObject* profiler_step(PyObject* object, PyObject* const* args, Py_ssize
     if (!end_done_spans(object)) return NULL;
     self->step = step;
     if (self->enabled && !begin_step(self)) return NULL;
-    const bool calls = is_given(self->on_step) && (self->wants_steps || was_recording != is_recording(self));
-    if (calls && !is_done(PyObject_CallObject(self->on_step, NULL))) return NULL;
+    const bool tells = self->wants_steps || was_recording != is_recording(self);
+    if (tells && self->listeners != NULL && !tell_listeners(self)) return NULL;
     return is_first ? PyObject_CallMethod(object, "_move_early", "i", (int)is_given(given)) : new_none();
 }
 
@@ -272,12 +286,12 @@ static PyObject* profiler_set_device(PyObject* object, PyObject* args) {
     return new_none();
 }
 
-HAS_REFERENCES(profiler, on_step)
+HAS_REFERENCES(profiler, listeners)
 
 static int profiler_clear(PyObject* object) {
     profiler_object* self = (profiler_object*)object;
     self->stream_function = NULL;
-    for (PyObject** each = &self->recording; each <= &self->on_step; ++each) Py_CLEAR(*each);
+    for (PyObject** each = &self->recording; each <= &self->listeners; ++each) Py_CLEAR(*each);
     return 0;
 }
 
@@ -290,7 +304,6 @@ static void profiler_free(PyObject* object) {
     { (char*)(name), type, offsetof(profiler_object, field), flags, NULL }
 static PyMemberDef members[] = {
     MEMBER("_enabled", T_BOOL, enabled, 0),
-    MEMBER("_on_step", T_OBJECT, on_step, 0),
     MEMBER("_wants_steps", T_BOOL, wants_steps, 0),
     MEMBER("_step", T_LONGLONG, step, 0),
     MEMBER("_library_step", T_LONGLONG, library_step, READONLY),
@@ -301,6 +314,23 @@ static PyMemberDef members[] = {
 #undef MEMBER
 
 #define FAST(function) (PyCFunction)(void (*)(void))(fast_keyword_function)(function)
+static PyObject* profiler_listeners(PyObject* object, void* unused) {
+    PyObject* listeners = ((profiler_object*)object)->listeners;
+    Py_XINCREF(listeners);
+    return listeners != NULL ? listeners : PyTuple_New(0);
+}
+
+static int profiler_set_listeners(PyObject* object, PyObject* listeners, void* unused) {
+    if (listeners == NULL || !PyTuple_Check(listeners)) return PyErr_Format(PyExc_TypeError, "a tuple is needed"), -1;
+    set_reference(&((profiler_object*)object)->listeners, listeners);
+    return 0;
+}
+
+static PyGetSetDef properties[] = {
+    {(char*)"_listeners", profiler_listeners, profiler_set_listeners, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMethodDef methods[] = {
     {"step", FAST(profiler_step), METH_FASTCALL | METH_KEYWORDS,
      "step($self, /, step=None)\n--\n\n"
@@ -334,9 +364,13 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot profiler_slots[] = {
-    {Py_tp_dealloc, profiler_free}, {Py_tp_traverse, profiler_traverse},
-    {Py_tp_clear, profiler_clear},  {Py_tp_members, members},
-    {Py_tp_methods, methods},       {0, NULL},
+    {Py_tp_dealloc, profiler_free},
+    {Py_tp_traverse, profiler_traverse},
+    {Py_tp_clear, profiler_clear},
+    {Py_tp_members, members},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {0, NULL},
 };
 
 DEFINE_TYPE(profiler, "ProfilerCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);

@@ -9,6 +9,11 @@ library_calls library;
 package_objects package;
 torch_objects hooks;
 
+PyObject* reduce_hook(PyObject* hook, PyObject* unused) {
+    Py_INCREF(hooks.inert);
+    return hooks.inert;
+}
+
 static PyObject** references_of(PyObject* object) {
     return (PyObject**)(object + 1);
 }

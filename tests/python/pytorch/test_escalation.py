@@ -90,7 +90,7 @@ def test_it_fires_no_more_often_than_asked_for(tmp_path, profiler):
         rule.fires = True
         steps.run(5)
         assert escalation._capture is None
-        assert profiler._on_step is None, "after the last trace, a step costs what it cost before"
+        assert profiler._listeners == (), "after the last trace, a step costs what it cost before"
     assert len(list((tmp_path / "traces").glob("*_trace.json"))) == 2
 
 
@@ -126,7 +126,7 @@ def test_it_does_not_fire_while_it_pauses(profiler):
 
 def test_a_rank_that_is_not_chosen_does_nothing(profiler):
     with profiler.escalate(FiresWhenTold(), ranks=[3]):
-        assert profiler._on_step is None
+        assert profiler._listeners == ()
 
 
 def test_a_rule_that_raises_is_a_warning_and_the_job_goes_on(profiler):

@@ -191,7 +191,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
         for step in range(3):
             prof.step(step)
         wait_for_failure(live)
-        assert prof._on_step is None
+        assert prof._listeners == ()
         print("gave up", flush=True)
     dist.barrier()
 dist.destroy_process_group()
@@ -234,10 +234,10 @@ def test_closing_gives_the_profiler_its_step_back(job):
         """
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     live = cep.torch.gather(prof, 1)
-    assert prof._on_step is not None
+    assert prof._listeners != ()
     live.close()
     live.close()
-    assert prof._on_step is None
+    assert prof._listeners == ()
     prof.step(5)
     assert prof.recording
 dist.destroy_process_group()

@@ -156,7 +156,7 @@ def test_a_closed_profiler_has_left_the_model_and_the_collectives(tmp_path, trai
     cep.torch.instrument(profiler, trainer.model, trainer.optimizer)
     assert hooks_of(trainer.model) != []
     profiler.close()
-    assert hooks_of(trainer.model) == [] and trainer.optimizer.step == step and profiler._on_step is None
+    assert hooks_of(trainer.model) == [] and trainer.optimizer.step == step and profiler._listeners == ()
     job.run(
         1,
         """

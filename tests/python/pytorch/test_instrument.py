@@ -6,6 +6,7 @@ import sys
 import types
 import warnings
 import weakref
+from collections import OrderedDict
 
 import cep
 import pytest
@@ -208,30 +209,20 @@ def test_the_wrappers_of_frameworks_are_seen_through(files, profiler, trainer):
 
 
 class HookedOptimizer:
-    """An optimizer with the hooks that PyTorch has since 2.0: hooks get step()'s arguments, itself first, and one
-    before may return others."""
+    """An optimizer with the hooks that PyTorch's have: hooks get step()'s arguments, itself first, and one before may return
+    others."""
 
     def __init__(self):
-        self.hooks = {}
-
-    def register_step_pre_hook(self, hook):
-        return self._register("before", hook)
-
-    def register_step_post_hook(self, hook):
-        return self._register("after", hook)
-
-    def _register(self, when, hook):
-        self.hooks[when] = hook
-        return types.SimpleNamespace(remove=lambda: self.hooks.pop(when))
+        self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks = OrderedDict(), OrderedDict()
 
     def step(self, *args, **kwargs):
         args = (self, *args)
-        if "before" in self.hooks:
-            args, kwargs = self.hooks["before"](self, args, kwargs) or (args, kwargs)
+        for hook in self._optimizer_step_pre_hooks.values():
+            args, kwargs = hook(self, args, kwargs) or (args, kwargs)
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         result = closure() if closure else None
-        if "after" in self.hooks:
-            self.hooks["after"](self, args, kwargs)
+        for hook in self._optimizer_step_post_hooks.values():
+            hook(self, args, kwargs)
         return result
 
 
@@ -244,11 +235,12 @@ def test_an_optimizers_own_hooks_are_used_where_it_has_them(files, profiler, tra
         return "loss"
 
     with cep.torch.instrument(profiler, trainer.model, optimizer):
-        assert set(optimizer.hooks) == {"before", "after"} and "step" not in vars(optimizer)
+        assert len(optimizer._optimizer_step_pre_hooks) == len(optimizer._optimizer_step_post_hooks) == 1
+        assert "step" not in vars(optimizer)
         optimizer.step()
         assert optimizer.step(closure) == "loss" == optimizer.step(closure=closure)
     profiler.close()
-    assert optimizer.hooks == {}
+    assert not optimizer._optimizer_step_pre_hooks and not optimizer._optimizer_step_post_hooks
     assert names(files) == ["optimizer", *PHASES, *PHASES]
 
 

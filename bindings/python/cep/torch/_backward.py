@@ -4,7 +4,7 @@ graph tells."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from itertools import islice
 from typing import Any, Callable, Iterator, Optional
 
@@ -66,7 +66,7 @@ def matmul_dtype(output: object) -> Optional[str]:
     return found.most_common(1)[0][0] if found else None
 
 
-connect_torch(note_failure, NotFinished, Unmeasured, torch.Tensor, _listed)
+connect_torch(note_failure, NotFinished, Unmeasured, torch.Tensor, _listed, OrderedDict, inert_hook())
 
 
 class Backward(BackwardCalls):  # type: ignore[misc]
@@ -78,9 +78,6 @@ class Backward(BackwardCalls):  # type: ignore[misc]
 
     Thread-safe: the engine's threads call it.
     """
-
-    def __reduce__(self) -> Any:
-        return inert_hook()
 
 
 def backward_of(profiler: Profiler, prefix: str) -> Backward:

@@ -20,9 +20,9 @@ from ._hooks import (
     AsyncSpan, announce_call, end_done_spans, is_compiling, is_inside, need_hooks, note_failure, set_inside, withdraw_call,
 )  # fmt: skip
 from ._nccl import NcclComms
-from ._operations import BATCH, MESSAGE, Arguments, Function, Keywords, Operation, ReplacedCode, available_functions
+from ._operations import BATCH, MESSAGE, Arguments, Function, Keywords, Operation, available_functions, replaced_code
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
-from ._steps import step_listeners
+from ._steps import add_listener, remove_listener
 from ._waits import waits
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
@@ -122,6 +122,7 @@ class CommRecorder:
     def _end_async(self, function: Function, work: Any, span: AsyncSpan) -> None:
         if function.operation.is_async:  # a message
             waits.end_after(work if isinstance(work, list) else [work], span.fail)
+            add_listener(self.profiler, waits.rest)
         else:
             span.end_with(work)
 
@@ -178,8 +179,7 @@ class _TimedFunctions:
         # Weak: a training that has failed, and is tried again, leaves nothing that keeps its profiler open.
         self._recorder: Callable[[], Optional[CommRecorder]] = lambda: None
         self._holds = 0
-        self._functions: Optional[ReplacedCode] = None
-        self._attached = False
+        self._turn: Optional[Callable[[bool], bool]] = None  # has the functions run the other code
         self._lock = threading.RLock()
 
     def hold(self, recorder: CommRecorder) -> None:
@@ -189,12 +189,15 @@ class _TimedFunctions:
                 if before is not None:
                     warn(f"the collectives of this process are recorded in {recorder.profiler.path} from now on")
                     self._forget(before)
+                if self._turn is None:
+                    self._turn = replaced_code([(function.inner, self._timed(function)) for function in available_functions()])
                 self._recorder, self._holds = weakref.ref(recorder, self._detach), 0
-                step_listeners(recorder.profiler).add(self._turn)
+                add_listener(recorder.profiler, self._turn)
                 recorder.nccl.keep()
                 recorder.profiler._at_close.append(functools.partial(self._forget, recorder))
             self._holds += 1
-            self._turn(bool(recorder.recording))
+            if self._turn is not None:
+                self._turn(bool(recorder.recording))
 
     def release(self, recorder: CommRecorder) -> None:
         with self._lock:
@@ -206,30 +209,17 @@ class _TimedFunctions:
     def _forget(self, recorder: CommRecorder) -> None:
         with self._lock:
             if self._recorder() is recorder:
-                step_listeners(recorder.profiler).remove(self._turn)
+                for listener in (self._turn, waits.rest):
+                    if listener is not None:
+                        remove_listener(recorder.profiler, listener)
                 self._recorder = lambda: None
                 self._detach()
                 recorder.nccl.let_go()
                 waits.rest()
 
-    def _turn(self, on: bool) -> bool:
-        if on is not self._attached:
-            with self._lock:
-                self._attach() if on else self._detach()
-        if waits.removals:
-            waits.rest()
-        return False
-
-    def _attach(self) -> None:
-        if self._functions is None:
-            self._functions = ReplacedCode([(function.inner, self._timed(function)) for function in available_functions()])
-        self._attached = True
-        self._functions.replace()
-
     def _detach(self, _: object = None) -> None:
-        self._attached = False
-        if self._functions is not None:
-            self._functions.put_back()
+        if self._turn is not None:
+            self._turn(False)
 
     def _timed(self, function: Function) -> Callable[..., Any]:
         def timed_collective(given: Keywords, *args: Any, **kwargs: Any) -> Any:

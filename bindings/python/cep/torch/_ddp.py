@@ -23,7 +23,7 @@ from ._collectives import recorder_of
 from ._groups import Group
 from ._hooks import BucketFunction, BucketTimer, note_failure
 from ._pytorch import ProcessGroup, torch
-from ._steps import turn_with_steps
+from ._steps import add_listener, remove_listener, turn_with_steps
 
 _OPERATOR = "allreduce_"
 # By device: the key that the dispatcher tries before that of the backend.
@@ -78,6 +78,7 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
             if len(self._groups) == 1:
                 self._stop = turn_with_steps(self._profiler, self._turn)
             else:
+                add_listener(self._profiler, self._turn)  # it may have gone
                 self._turn(bool(self._profiler._recording))
                 self._profiler._wants_steps = True
         return lambda: self._release(group)
@@ -112,6 +113,8 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
                     self._register()
                 else:
                     self._unregister()  # unless another thread is in the function
+                if on and not self._by_operator and not self._is_registered:
+                    remove_listener(self._profiler, self._turn)  # NCCL's calls tell of all groups
                 return self._is_registered and (self._nccl.calls is not None or not self._by_operator)
         except Exception as error:
             note_failure(error)

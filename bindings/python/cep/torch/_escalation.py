@@ -14,7 +14,7 @@ from .._messages import warn
 from .._own_rows import OwnRows, OwnSpan
 from .._profiler import Profiler
 from ._capture import OPTIONS, Capture
-from ._steps import step_listeners
+from ._steps import add_listener, remove_listener
 
 if TYPE_CHECKING:
     from ._gather import Gather
@@ -138,7 +138,7 @@ class Escalation(Handle):
             return
         self._directory = Path(directory) if directory is not None else profiler.path.parent.parent / "traces"
         self._rows = OwnRows(profiler.path)
-        step_listeners(profiler).add(self._on_step)
+        add_listener(profiler, self._on_step)
         profiler._at_close.append(self._retire)
         self._background = Background("cep-escalation", self._ask_rule, most_waiting=1)
 
@@ -160,7 +160,7 @@ class Escalation(Handle):
 
     def _retire(self) -> None:
         """Stops listening to steps, and ends the background thread."""
-        step_listeners(self._profiler).remove(self._on_step)
+        remove_listener(self._profiler, self._on_step)
         self._background.end()
 
     def _on_step(self, recorded: bool) -> bool:

@@ -17,7 +17,7 @@ from .._own_rows import OwnRows, OwnSpan
 from .._profiler import Profiler
 from ._groups import resolve_group
 from ._pytorch import ProcessGroup, Tensor, dist, distributed_is_initialized, torch
-from ._steps import step_listeners
+from ._steps import add_listener, remove_listener
 from ._summary import DEFAULT_PHASES, Measurement, Summary, summarize
 
 _FLUSH_TIMEOUT_S = 1.0
@@ -93,7 +93,7 @@ class Gather(Handle):
         self._rounds: Optional[Background] = None
         if group is not None:
             self._rounds = Background("cep-gather", self._exchange, _BACKLOG)
-            step_listeners(profiler).add(self._on_step)
+            add_listener(profiler, self._on_step)
             atexit.register(_end_at_exit, self._rounds.thread, weakref.ref(self), weakref.ref(group))
 
     def poll(self) -> Optional[Summary]:
@@ -124,7 +124,7 @@ class Gather(Handle):
 
     def _end_thread(self) -> None:
         """Ends the background thread after the rounds that wait already: the other ranks expect this one in them."""
-        step_listeners(self._profiler).remove(self._on_step)
+        remove_listener(self._profiler, self._on_step)
         if self._rounds is not None:
             self._rounds.end()
 

@@ -4,10 +4,12 @@ for a while: they stay the same objects."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from types import CodeType, FunctionType
 from typing import Any, Callable, Mapping, NamedTuple, Optional
 
+from ._hooks import turn_codes
 from ._pytorch import Tensor, dist, torch
 
 Arguments = tuple[Any, ...]
@@ -134,22 +136,11 @@ def _calling(function: FunctionType, name: str) -> CodeType:
     return code
 
 
-class ReplacedCode:
-    """Functions of a module that run others in the place of their own code while replace() is in force."""
-
-    def __init__(self, functions: list[tuple[FunctionType, Callable[..., Any]]]) -> None:
-        self._codes: list[tuple[FunctionType, CodeType, CodeType]] = []  # each with its own code, and the other
-        for function, called in functions:
-            name = f"_cep_timed_{function.__name__}"
-            function.__globals__[name] = called
-            self._codes.append((function, function.__code__, _calling(function, name)))
-
-    def replace(self) -> None:
-        for function, own, other in self._codes:
-            if function.__code__ is own:
-                function.__code__ = other
-
-    def put_back(self) -> None:
-        for function, own, other in self._codes:
-            if function.__code__ is other:
-                function.__code__ = own
+def replaced_code(functions: list[tuple[FunctionType, Callable[..., Any]]]) -> Callable[[bool], bool]:
+    """Has functions of a module run others in the place of their own code while what it returns, in C, says so."""
+    codes: list[tuple[FunctionType, CodeType, CodeType]] = []  # each with its own code, and the other
+    for function, called in functions:
+        name = f"_cep_timed_{function.__name__}"
+        function.__globals__[name] = called
+        codes.append((function, function.__code__, _calling(function, name)))
+    return functools.partial(turn_codes, codes)

@@ -10,7 +10,7 @@ from threading import get_ident
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._profiler import Profiler
-from ._hooks import NotFinished, Phase, inert_hook, is_compiling, note_failure
+from ._hooks import OptimizerCalls, Phase
 from ._pytorch import Optimizer, torch
 
 _NESTED_FRAMES = 8  # the most frames between the hooks of an inner step() and those of the outer
@@ -41,8 +41,8 @@ _may_nest: Callable[[Any], bool] = functools.lru_cache(None)(_has_two_steps)
 
 def _is_nested_step(optimizer: Optimizer) -> bool:
     """Whether another step() of the same optimizer called this one, as super().step() in a subclass: PyTorch then runs
-    the hooks for both. Two frames up PyTorch runs this hook; the outer step() has a frame of the same code."""
-    hooked = sys._getframe(2)
+    the hooks for both. One frame up PyTorch runs the hook; the outer step() has a frame of the same code."""
+    hooked = sys._getframe(1)
     frame = hooked.f_back
     for _ in range(_NESTED_FRAMES):
         if frame is None:
@@ -53,69 +53,10 @@ def _is_nested_step(optimizer: Optimizer) -> bool:
     return False
 
 
-class _StepHook:
-    """A hook in one function, which a step of a trainer calls once: each further one costs several microseconds there. Copies,
-    deep or pickled, do nothing: a checkpoint can be read without this package."""
-
-    __slots__ = ("timer", "__weakref__")
-
-    def __init__(self, timer: OptimizerTimer) -> None:
-        self.timer = timer
-
-    def __reduce__(self) -> Any:
-        return inert_hook()
-
-
-class _Begin(_StepHook):
-    __slots__ = ()
-
-    def __call__(self, *given: Any) -> Any:
-        if is_compiling():
-            return None
-        optimizer, args, kwargs = given
-        timer = self.timer
-        try:
-            is_recording = bool(timer.recording)
-            if not is_recording and not timer.phase or timer.may_nest and _is_nested_step(optimizer):
-                return None
-            timer.before()
-            if len(args) > 1 and callable(args[1]):
-                changed = (args[0], timer.timed_closure(args[1]), *args[2:]), kwargs
-            elif kwargs and callable(kwargs.get("closure")):
-                changed = args, {**kwargs, "closure": timer.timed_closure(kwargs["closure"])}
-            else:
-                changed = None
-            if is_recording and changed is None:
-                timer.phase.begin(get_ident())
-            else:
-                timer.phase.end(get_ident(), NotFinished)  # of a step() that raised
-            return changed
-        except Exception as error:
-            note_failure(error)
-            return None
-
-
-class _End(_StepHook):
-    __slots__ = ()
-
-    def __call__(self, *given: Any) -> None:
-        timer = self.timer
-        if is_compiling() or not timer.phase:
-            return
-        try:
-            if timer.may_nest and _is_nested_step(given[0]):
-                return
-            timer.phase.end(get_ident())
-            for call in timer.after:
-                call()
-        except Exception as error:
-            timer.after.clear()  # what fails once is left
-            note_failure(error)
-
-
-class OptimizerTimer:
-    """Times the steps of an optimizer. `before` is called before each step; those in `after`, a list that all optimizers share,
-    after each, until one raises.
+class OptimizerTimer(OptimizerCalls):  # type: ignore[misc]
+    """Times the steps of an optimizer by two hooks, which are on while turn() says so. `before` is called before each step; those
+    in `after`, a list that all optimizers share, after each, until one raises. Copies of the hooks, deep or pickled, do nothing:
+    a checkpoint can be read without this package.
 
     A closure given to step() is not optimizer time: it runs a forward and a backward. With a closure the span lasts
     from the end of the closure to the end of step().
@@ -129,43 +70,22 @@ class OptimizerTimer:
         before: Callable[[], None],
         after: list[Callable[[], object]],
     ) -> None:
-        self.recording = profiler._recording
-        self.phase = phase
-        self.before = before
-        self.after = after
-        self.may_nest = _may_nest(optimizer.__class__)
-        self._optimizer = optimizer
-        self._hooks = _Begin(self), _End(self)
-        self._handles: list[Any] = []
-        self._is_on = False
+        self._recording, self._phase = profiler._recording, phase
+        is_nested = _is_nested_step if _may_nest(optimizer.__class__) else None
+        super().__init__(optimizer, profiler, phase, before, after, is_nested)
 
-    def turn(self, on: bool) -> bool:
-        """Puts the hooks on, or takes them off where no step is open, of another thread. Whether they are to go."""
-        if not on and self.phase:
-            return True
-        if on is self._is_on:
-            return False
-        self._is_on = on
-        if not on:
-            for handle in self._handles:
-                handle.remove()
-        elif self._handles:
-            for handle, hook in zip(self._handles, self._hooks):  # as it was, at a fraction of what PyTorch takes
-                handle.hooks_dict_ref()[handle.id] = hook
-        else:
-            optimizer: Any = self._optimizer
-            begin, end = self._hooks
-            self._handles = [optimizer.register_step_pre_hook(begin), optimizer.register_step_post_hook(end)]
-        return False
-
-    def timed_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        """A closure for step(), which ends the phase and begins it again."""
+    def _with_timed_closure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The arguments of a step() that has a closure: one that ends the phase and begins it again."""
 
         def between_spans() -> Any:
-            self.phase.end(get_ident())
+            self._phase.end(get_ident())
             result = closure()
-            if self.recording:
-                self.phase.begin(get_ident())
+            if self._recording:
+                self._phase.begin(get_ident())
             return result
 
-        return between_spans
+        if len(args) > 1:
+            closure = args[1]
+            return (args[0], between_spans, *args[2:]), kwargs
+        closure = kwargs["closure"]
+        return args, {**kwargs, "closure": between_spans}

@@ -26,7 +26,7 @@ class Waits:
 
     def __init__(self) -> None:
         self._ends: weakref.WeakKeyDictionary[Any, End] = weakref.WeakKeyDictionary()  # by Work
-        self.removals: list[Removal] = []  # public: a step asks it before it calls anything
+        self._removals: list[Removal] = []
         self._lock = threading.RLock()
 
     def end_after(self, works: Sequence[Any], end: End) -> None:
@@ -40,16 +40,17 @@ class Waits:
                 end(next((each for each in errors if each is not None), None))
 
         with self._lock:
-            if not self.removals:
+            if not self._removals:
                 work_type = torch.distributed.Work
-                self.removals += [patch(work_type, name, self._waiting) for name in _WAITS if hasattr(work_type, name)]
+                self._removals += [patch(work_type, name, self._waiting) for name in _WAITS if hasattr(work_type, name)]
             self._ends.update((work, end_one) for work in works)
 
-    def rest(self) -> None:
+    def rest(self, _: bool = False) -> bool:
         """Makes waits PyTorch's own again, unless one is still to end a span."""
         with self._lock:
             if not self._ends:
-                undo_all(self.removals)
+                undo_all(self._removals)
+        return False
 
     def _end(self, work: Any, error: Error) -> None:
         end = self._ends.pop(work, None)

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OptimizerCalls: the steps of an optimizer, and its hooks. See cep/torch/_optimizer.py.
+#include "native.h"
+
+enum { begin_at, end_at, hook_count };
+
+static const char* const place_names[hook_count] = {"_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"};
+
+typedef struct {
+    PyObject_HEAD PyObject* profiler;
+    PyObject* phase;               ///< OpenSpans
+    PyObject* before;              ///< called before each step
+    PyObject* after;               ///< a list of what is called after each, until one raises
+    PyObject* is_nested;           ///< tells steps that others have called; None: there are none
+    PyObject* places[hook_count];  ///< the optimizer's dictionaries of hooks
+    PyObject* hooks[hook_count];
+    char is_on;
+} optimizer_object;
+
+typedef struct {
+    PyObject_HEAD PyObject* timer;
+    int at;
+} step_hook_object;
+
+// ---- Hooks ---------------------------------------------------------------------------------------------------------
+
+/// Whether another step() has called this one; −1 with an exception.
+static int is_nested_step(const optimizer_object* self, PyObject* optimizer) {
+    return is_given(self->is_nested) ? truth_of(call_with(self->is_nested, optimizer)) : 0;
+}
+
+static bool has_closure(PyObject* args, PyObject* keywords) {
+    if (PyTuple_Size(args) > 1) return PyCallable_Check(PyTuple_GetItem(args, 1));
+    PyObject* closure = keywords != NULL ? PyDict_GetItemString(keywords, "closure") : NULL;
+    return closure != NULL && PyCallable_Check(closure);
+}
+
+/// The step's arguments if they are others, or None; NULL with an exception.
+static PyObject* begin_update(optimizer_object* self, PyObject* optimizer, PyObject* args, PyObject* keywords) {
+    const bool recording = is_recording((profiler_object*)self->profiler);
+    if (!recording && !has_open_spans(self->phase)) return new_none();
+    const int nested = is_nested_step(self, optimizer);
+    if (nested != 0) return nested > 0 ? new_none() : NULL;
+    if (!is_done(PyObject_CallObject(self->before, NULL))) return NULL;
+    const bool changes = has_closure(args, keywords);
+    const unsigned long thread = this_thread();
+    const bool done = recording && !changes ? begin_keyed_span(self->phase, thread)
+                                            : end_keyed_span(self->phase, thread, hooks.not_finished);  // it raised
+    if (!done || !changes) return none_if(done);
+    return PyObject_CallMethod((PyObject*)self, "_with_timed_closure", "OO", args, keywords);
+}
+
+static bool call_after(PyObject* after) {
+    for (Py_ssize_t i = 0; i < PyList_Size(after); ++i)
+        if (!is_done(PyObject_CallObject(PyList_GetItem(after, i), NULL))) {
+            const taken_error error = take();
+            (void)PyList_SetSlice(after, 0, PyList_Size(after), NULL);  // what fails once is left
+            put_back(error);
+            return false;
+        }
+    return true;
+}
+
+static PyObject* end_update(optimizer_object* self, PyObject* optimizer) {
+    if (!has_open_spans(self->phase)) return new_none();
+    const int nested = is_nested_step(self, optimizer);
+    if (nested != 0) return nested > 0 ? new_none() : NULL;
+    return none_if(end_keyed_span(self->phase, this_thread(), NULL) && call_after(self->after));
+}
+
+static PyObject* step_hook_call(PyObject* object, PyObject* args, PyObject* unused) {
+    const step_hook_object* self = (step_hook_object*)object;
+    optimizer_object* timer = (optimizer_object*)self->timer;
+    PyObject *optimizer = NULL, *given = NULL, *keywords = NULL;
+    if (!PyArg_ParseTuple(args, "OO!O", &optimizer, &PyTuple_Type, &given, &keywords)) return NULL;
+    Py_INCREF(timer);
+    PyObject* result =
+        self->at == end_at ? end_update(timer, optimizer) : begin_update(timer, optimizer, given, keywords);
+    if (result == NULL && note_failure()) result = new_none();
+    Py_DECREF(timer);
+    return result;
+}
+
+// ---- On and off ----------------------------------------------------------------------------------------------------
+
+// A hook is its own key among the optimizer's.
+
+static bool put_hooks(optimizer_object* self) {
+    for (int at = 0; at < hook_count; ++at)
+        if (PyObject_SetItem(self->places[at], self->hooks[at], self->hooks[at]) != 0) return false;
+    return true;
+}
+
+static bool take_hooks(optimizer_object* self) {
+    for (int at = 0; at < hook_count; ++at) {
+        const int found = PySequence_Contains(self->places[at], self->hooks[at]);
+        if (found < 0 || (found > 0 && PyObject_DelItem(self->places[at], self->hooks[at]) != 0)) return false;
+    }
+    return true;
+}
+
+static PyObject* optimizer_turn(PyObject* object, PyObject* given) {
+    optimizer_object* self = (optimizer_object*)object;
+    const bool on = given == Py_True;
+    if (!on && has_open_spans(self->phase)) return PyBool_FromLong(1);
+    if (on == self->is_on) return PyBool_FromLong(0);
+    self->is_on = on;
+    return (on ? put_hooks(self) : take_hooks(self)) ? PyBool_FromLong(0) : NULL;
+}
+
+// ---- The types -----------------------------------------------------------------------------------------------------
+
+static PyObject* new_hook(PyObject* timer, int at) {
+    step_hook_object* made = (step_hook_object*)PyType_GenericAlloc(step_hook_type, 0);
+    if (made == NULL) return NULL;
+    set_reference(&made->timer, timer);
+    made->at = at;
+    return (PyObject*)made;
+}
+
+static int optimizer_init(PyObject* object, PyObject* args, PyObject* keywords) {
+    optimizer_object* self = (optimizer_object*)object;
+    PyObject* optimizer = NULL;
+    if (!PyArg_ParseTuple(args, "OO!O!OO!O", &optimizer, profiler_type, &self->profiler, open_spans_type, &self->phase,
+                          &self->before, &PyList_Type, &self->after, &self->is_nested)) {
+        self->profiler = self->phase = self->before = self->after = self->is_nested = NULL;
+        return -1;
+    }
+    for (PyObject** each = &self->profiler; each <= &self->is_nested; ++each) Py_INCREF(*each);
+    for (int at = 0; at < hook_count; ++at) {
+        self->places[at] = PyObject_GetAttrString(optimizer, place_names[at]);
+        self->hooks[at] = self->places[at] != NULL ? new_hook(object, at) : NULL;
+        if (self->hooks[at] == NULL) return -1;
+    }
+    return 0;
+}
+
+HAS_REFERENCES(optimizer, hooks[end_at])
+
+// The others stay: a hook that the collector has cleared may still be called.
+static int optimizer_clear(PyObject* object) {
+    optimizer_object* self = (optimizer_object*)object;
+    for (PyObject** each = self->places; each < self->hooks + hook_count; ++each) Py_CLEAR(*each);
+    return 0;
+}
+
+static PyMethodDef optimizer_methods[] = {
+    {"turn", optimizer_turn, METH_O,
+     "Puts the hooks on, or takes them off where no step is open, of another thread. Whether they are to go off."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot optimizer_slots[] = {
+    {Py_tp_init, optimizer_init},   {Py_tp_dealloc, optimizer_drop},    {Py_tp_traverse, optimizer_traverse},
+    {Py_tp_clear, optimizer_clear}, {Py_tp_methods, optimizer_methods}, {0, NULL},
+};
+
+DEFINE_TYPE(optimizer, "OptimizerCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+
+HAS_REFERENCES(step_hook, timer)
+
+static PyMethodDef step_hook_methods[] = {
+    {"__reduce__", reduce_hook, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot step_hook_slots[] = {
+    {Py_tp_dealloc, step_hook_drop},
+    {Py_tp_traverse, step_hook_traverse},
+    {Py_tp_call, step_hook_call},
+    {Py_tp_methods, step_hook_methods},
+    {0, NULL},
+};
+
+DEFINE_TYPE(step_hook, "StepHook", Py_TPFLAGS_HAVE_GC);
