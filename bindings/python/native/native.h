@@ -5,7 +5,7 @@
 // are no hooks.
 //
 // Each file uses those before it: streams, attributes, region, async_span, profiler, timed_function, open_spans,
-// indices, imports, nccl_calls, bucket_timer, backward, forward, optimizer, module.
+// indices, imports, nccl_calls, bucket_timer, backward, forward, optimizer, training, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
@@ -133,7 +133,7 @@ typedef struct region_object {
     DO(indices)        \
     DO(nccl_calls)     \
     DO(bucket_timer)   \
-    DO(bucket_function) DO(backward) DO(forward) DO(timed_forward) DO(optimizer) DO(step_hook)
+    DO(bucket_function) DO(backward) DO(forward) DO(timed_forward) DO(optimizer) DO(step_hook) DO(steps) DO(watch)
 #define DECLARE_TYPE(name)            \
     extern PyTypeObject* name##_type; \
     extern PyType_Spec name##_spec;
@@ -214,6 +214,9 @@ bool current_stream(profiler_object* profiler, void** stream);
 bool set_stream_source(profiler_object* profiler, PyObject* pair);
 /// Finds PyTorch's current stream once this process uses CUDA through PyTorch.
 bool find_stream_source(profiler_object* profiler);
+
+/// Begins a step of the trainer. `has_number`: it is not only the one after the last.
+bool go_to_step(profiler_object* profiler, long long step, bool has_number);
 
 /// Makes the profiler's device current, if it has one. What leave_device() takes; without exceptions.
 PyObject* enter_device(profiler_object* profiler);

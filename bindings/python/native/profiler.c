@@ -66,19 +66,22 @@ static bool tell_listeners(profiler_object* self) {
     return wants >= 0;
 }
 
+bool go_to_step(profiler_object* self, long long step, bool has_number) {
+    const bool was_recording = is_recording(self), is_first = self->step < 0;
+    if (!end_done_spans((PyObject*)self)) return false;
+    self->step = step;
+    if (self->enabled && !begin_step(self)) return false;
+    const bool tells = self->wants_steps || was_recording != is_recording(self);
+    if (tells && self->listeners != NULL && !tell_listeners(self)) return false;
+    return !is_first || is_done(PyObject_CallMethod((PyObject*)self, "_move_early", "i", (int)has_number));
+}
+
 static PyObject* profiler_step(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     profiler_object* self = (profiler_object*)object;
     PyObject* given = NULL;
     if (!only_argument("step", args, count, names, &given)) return NULL;
     const long long step = is_given(given) ? step_number(given) : self->step + 1;
-    if (step < 0) return NULL;
-    const bool was_recording = is_recording(self), is_first = self->step < 0;
-    if (!end_done_spans(object)) return NULL;
-    self->step = step;
-    if (self->enabled && !begin_step(self)) return NULL;
-    const bool tells = self->wants_steps || was_recording != is_recording(self);
-    if (tells && self->listeners != NULL && !tell_listeners(self)) return NULL;
-    return is_first ? PyObject_CallMethod(object, "_move_early", "i", (int)is_given(given)) : new_none();
+    return none_if(step >= 0 && go_to_step(self, step, is_given(given)));
 }
 
 static PyObject* profiler_set_library_step(PyObject* object, PyObject* unused) {

@@ -13,7 +13,6 @@ import atexit
 import functools
 import math
 import os
-import threading
 import weakref
 from threading import get_ident
 from typing import Any, Callable, Optional
@@ -25,7 +24,7 @@ from .._launcher import rank_and_size, tell
 from .._life import open_profilers
 from .._messages import say
 from .._streams import HOST
-from ..torch._hooks import why_no_hooks
+from ..torch._hooks import TrainingWatch, why_no_hooks
 from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, torch
 from ..torch._training import TrainingSteps
 from ._auto_parts import CopyTimer, ModelWatch, outermost_models, patch_loaders
@@ -39,14 +38,7 @@ _NO_STEP_OUTSIDE = (
 _SEARCHED_LEVELS = 4  # of models inside the outermost one, which is not always the one that is called
 
 
-class _Running(threading.local):
-    """The optimizers whose step() this thread is in, by id(), the outermost first."""
-
-    def __init__(self) -> None:
-        self.optimizers: list[int] = []
-
-
-class AutoTraining:
+class AutoTraining(TrainingWatch):  # type: ignore[misc]
     """The training of this process.
 
     A step ends at the first wait for a DataLoader after an optimizer has stepped. Batches that are only accumulated so
@@ -64,26 +56,26 @@ class AutoTraining:
     def __init__(self) -> None:
         self.profiler: Optional[Profiler] = None
         self.thread = 0  # of the training
-        self.steps: Optional[TrainingSteps] = None
+        self.steps: Any = None  # TrainingSteps
+        self.last_loader: Optional[int] = None  # waited for last, by its number
         self.watches = True
         """Not where it is off, and where Lightning's callback records."""
         self.is_off = False
         self._models: list[ModelWatch] = []
         self._searched_levels = 0
-        self._optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
+        self.optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
         self._parameters: set[int] = set()  # of all models that are watched, by id()
         self._removals: list[Removal] = []
-        self._last_loader: Optional[int] = None  # waited for last, by its number
         self.training_loaders: set[int] = set()
-        self._replays = 0  # of CUDA graphs, since an optimizer has stepped
-        self.is_quiet = False
+        self.replays = 0  # of CUDA graphs, since an optimizer has stepped
+        self.is_quiet = self.has_fetched = self.has_forward = self.has_found = False
         self._next_recorded = 0.0  # after the step that was made quiet last
-        self._stepped: set[int] = set()  # the optimizers that have stepped in this step
-        self.updates = 0  # by optimizers in this step
-        self.has_fetched = self._has_forward = False
-        self._needed: set[int] = set()
-        self._running = _Running()
-        self._begin_closure = self.guarded(self._begin_in_closure)
+        self.stepped: set[int] = set()  # the optimizers that have stepped in this step
+        self.needed: set[int] = set()
+        self.updates, self.most_updates = 0, _MOST_UPDATES  # by optimizers in this step
+        self.is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
+        self.cuda = None if self.is_capturing is None else vars(torch.cuda)
+        self.is_grad_enabled = torch.is_grad_enabled
         self.end_of_data = self.guarded(self._end_of_data)
 
     def __reduce__(self) -> Any:
@@ -131,8 +123,8 @@ class AutoTraining:
         if steps is not None:
             steps.abandon()
         undo_all(self._removals)
-        if self._replays > 1:
-            tell("advice", why=_NO_STEP_OUTSIDE.format(self._replays))
+        if self.replays > 1:
+            tell("advice", why=_NO_STEP_OUTSIDE.format(self.replays))
         if self.profiler is not None and self.profiler.enabled:
             self.profiler.close()
             tell("ended", steps=steps.made if steps is not None else 0)
@@ -186,6 +178,7 @@ class AutoTraining:
         self.load = profiler.region("data_load", kind="data", stream=HOST)
         self._replay = profiler.region("graph_replay", kind="compute")
         self.copies = CopyTimer(profiler, self.thread)
+        self.switched = self.copies.switched
         self._removals.append(self.copies.remove)
         if distributed_is_initialized():
             self._removals.append(cep_torch.instrument_collectives(profiler).remove)
@@ -196,10 +189,10 @@ class AutoTraining:
     def _add_trained_by(self, optimizer: Optimizer) -> None:
         """Times an optimizer that steps for the first time, and the models that it trains."""
         assert self.profiler is not None
-        if id(optimizer) in self._optimizers or len(self._optimizers) == _MOST_OPTIMIZERS:
+        if id(optimizer) in self.optimizers or len(self.optimizers) == _MOST_OPTIMIZERS:
             return
-        self._optimizers[id(optimizer)] = weakref.ref(optimizer)
-        is_first = not self._removals or len(self._optimizers) == 1
+        self.optimizers[id(optimizer)] = weakref.ref(optimizer)
+        is_first = not self._removals or len(self.optimizers) == 1
         phases = cep_torch.instrument_optimizers(self.profiler, optimizer, memory=is_first)
         self._removals.append(phases.remove)
         trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
@@ -211,7 +204,7 @@ class AutoTraining:
         assert self.profiler is not None
         if any(watch.model() is model for watch in self._models):
             return
-        watch = ModelWatch(model, self.profiler, self._on_forward)
+        watch = ModelWatch(model, self.profiler, self.before_forward)
         self._models.append(watch)
         self._removals.append(watch.remove)
         self._parameters |= {id(parameter) for parameter in model.parameters()}
@@ -219,9 +212,10 @@ class AutoTraining:
     def _search_models(self) -> None:
         """Where no outermost model has been called in a whole step, those inside are watched in their place."""
         if any(watch.was_called for watch in self._models):
-            self._searched_levels = _SEARCHED_LEVELS  # found
+            self.has_found = True
             return
         self._searched_levels += 1
+        self.has_found = self._searched_levels == _SEARCHED_LEVELS
         unused, self._models = self._models, []
         for watch in unused:
             watch.remove()
@@ -232,28 +226,27 @@ class AutoTraining:
 
     # ---- Steps ------------------------------------------------------------------------------------------
 
-    def _end_step(self) -> None:
-        assert self.steps is not None
-        self.copies.switched.clear()
+    def end_step(self) -> None:
+        self.switched.clear()
         self.steps.end()
-        self._needed, self._stepped = self._stepped, set()
+        self.needed, self.stepped = self.stepped, set()
         self.updates = 0
-        self.has_fetched = self._has_forward = False
+        self.has_fetched = self.has_forward = False
         if len(open_profilers) > 1:
             self._has_own_profiler()
 
     def _learn_loader(self) -> None:
         """The loader that was waited for last before a training forward has the training's data."""
-        if self._last_loader is not None:
-            self.training_loaders.add(self._last_loader)
-            self._last_loader = None
+        if self.last_loader is not None:
+            self.training_loaders.add(self.last_loader)
+            self.last_loader = None
 
     def wants(self, iterator: Any) -> bool:
         """Call it before a wait for a DataLoader: whether `load` is to time it."""
         facts, steps = iterator.__dict__, self.steps
         loader = facts.get("_cep_loader")
         if steps is None:
-            self._last_loader = loader
+            self.last_loader = loader
             return False
         if get_ident() != self.thread:
             return False
@@ -265,70 +258,53 @@ class AutoTraining:
                 if steps.next_step < self._next_recorded:
                     return False
                 self.has_fetched = False
-            self._wake()
-        if self._stepped:
-            self._end_step()
+            self.wake()
+        if self.stepped:
+            self.end_step()
         if is_over or self.is_off:
             return False
         if loader not in self.training_loaders:
-            self._last_loader = loader
+            self.last_loader = loader
             return False
-        self._last_loader = None
+        self.last_loader = None
         if not steps.is_under_way:
             steps.begin()
-        if not self.recording and self._searched_levels >= _SEARCHED_LEVELS and self._needed:
+        if not self.recording and self.has_found and self.needed:
             self._be_quiet()
         return not self.is_quiet
 
     def _be_quiet(self) -> None:
-        assert self.steps is not None
-        self._next_recorded = self.steps.sampling.following(self.steps.next_step)
+        assert self.profiler is not None
+        self._next_recorded = self.profiler._sampling.following(self.steps.next_step)
         self.is_quiet = True
         self.has_fetched = True
         for watch in self._models:
             watch.announce(None)
 
-    def _wake(self) -> None:
-        assert self.steps is not None
+    def wake(self) -> None:
         self.is_quiet = False
         self.steps.begin()  # where those before it were skipped
         if self.updates:
-            self._stepped |= self._needed
+            self.stepped |= self.needed
         for watch in self._models:
             watch.announce(watch.on_call)
 
     def _end_of_data(self) -> None:
         """The end of a loader without a length. A step that has begun with this wait is none."""
-        if self.steps is not None and not self.has_fetched and not self._has_forward:
+        if self.steps is not None and not self.has_fetched and not self.has_forward:
             self.steps.abandon()
 
-    def _on_forward(self, watch: ModelWatch) -> None:
-        """Before each call of a trained model."""
-        model, steps = watch.model(), self.steps
-        if steps is None or model is None or self.is_off or get_ident() != self.thread:
-            return
-        if not model.training or not torch.is_grad_enabled():
-            self._last_loader = None  # its data are for evaluation
-            return
-        self.copies.switched.clear()
-        is_within = steps.is_under_way and (self.has_fetched or not self._stepped)
-        if is_within and watch.was_called and self._has_forward and self._last_loader is None:
-            return
-        try:
-            watch.was_called = True
-            if self._last_loader is not None:
-                self._learn_loader()
-            if self._stepped and not self.has_fetched and self._needed <= self._stepped:
-                self._end_step()
-            if not steps.is_under_way:
-                steps.begin()
-            self._has_forward = True
-        except Exception as error:
-            self.fail(error)
+    def _begin_at_forward(self) -> None:
+        """Before a call of a trained model that begins a step, or shows that the loader before it has the training's data."""
+        self._learn_loader()
+        if self.stepped and not self.has_fetched and self.needed <= self.stepped:
+            self.end_step()
+        self.steps.begin()
+        self.has_forward = True
 
     def _begin_replay(self) -> Optional[Any]:
         """Before a CUDA graph is replayed. Returns the region that times it; None where it is not recorded."""
-        self._replays += 1
+        self.replays += 1
         if self.steps is None or self.is_quiet or get_ident() != self.thread:
             return None
         self._learn_loader()
@@ -354,58 +330,29 @@ class AutoTraining:
         if self.steps is not None and get_ident() == self.thread and not is_capturing:
             self.steps.begin()
 
-    def before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
-        """Before each step() of an optimizer."""
-        if self.is_quiet or not self.watches:
+    def _after_unusual(self, optimizer: Optimizer) -> None:
+        """After a step() of an optimizer while much is new."""
+        is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # to be made later
+        if not is_capturing:
+            self.replays = 0
+        if self.steps is None:
+            if self.profiler is None:
+                self._begin(optimizer)
             return
-        me, running, steps = id(optimizer), self._running.optimizers, self.steps
-        if me in running:  # a step() that raised
-            del running[running.index(me) :]
-        running.append(me)
-        if len(running) == 1 and steps is not None and not steps.is_under_way:
-            self._begin_closure()
-
-    def after_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
-        """After each step() of an optimizer. Those of one that another calls in its own step() are part of that."""
-        if not self.watches:
+        if is_capturing or get_ident() != self.thread:
             return
-        me = id(optimizer)
-        if self.is_quiet:
-            if get_ident() != self.thread:
-                return
-            if me in self._optimizers and self.updates + 1 < _MOST_UPDATES:
-                self.updates += 1
-                return
-            self.guarded(self._wake)()
-        running = self._running.optimizers
-        if me in running:  # it was not quiet when this step began
-            del running[running.index(me) :]
-        if running:
-            return
-        try:  # in one function, for each further one costs several microseconds in a trainer
-            is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # to be made later
-            if not is_capturing:
-                self._replays = 0
-            if self.steps is None:
-                if self.profiler is None:
-                    self._begin(optimizer)
-                return
-            if is_capturing or get_ident() != self.thread:
-                return
-            if me not in self._optimizers:
-                self._add_trained_by(optimizer)
-            self._stepped.add(me)
-            self.updates += 1
-            self.copies.switched[:] = self.recording  # for a batch that was fetched ahead, as Accelerate does
-            if self.updates == _MOST_UPDATES and self.has_fetched:
-                self.training_loaders.clear()
-                self.has_fetched = False
-            if self._searched_levels < _SEARCHED_LEVELS:
-                self._search_models()
-            if not self.has_fetched and not self._has_forward and self._needed <= self._stepped:
-                self._end_step()  # nothing else will tell
-        except Exception as error:
-            self.fail(error)
+        if id(optimizer) not in self.optimizers:
+            self._add_trained_by(optimizer)
+        self.stepped.add(id(optimizer))
+        self.updates += 1
+        self.switched[:] = self.recording  # for a batch that was fetched ahead, as Accelerate does
+        if self.updates == _MOST_UPDATES and self.has_fetched:
+            self.training_loaders.clear()
+            self.has_fetched = False
+        if not self.has_found:
+            self._search_models()
+        if not self.has_fetched and not self.has_forward and self.needed <= self.stepped:
+            self.end_step()  # nothing else will tell
 
 
 _training: Optional[AutoTraining] = None

@@ -87,7 +87,7 @@ def patch_loaders(training: Any) -> None:
             training.end_of_data()
             raise
         training.has_fetched = True
-        training.copies.switched[:] = training.recording
+        training.switched[:] = training.recording
         return item
 
     loaders.DataLoader.__iter__ = __iter__

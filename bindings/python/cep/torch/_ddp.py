@@ -23,7 +23,7 @@ from ._collectives import recorder_of
 from ._groups import Group
 from ._hooks import BucketFunction, BucketTimer, note_failure
 from ._pytorch import ProcessGroup, torch
-from ._steps import add_listener, remove_listener, turn_with_steps
+from ._steps import turn_with_steps
 
 _OPERATOR = "allreduce_"
 # By device: the key that the dispatcher tries before that of the backend.
@@ -78,7 +78,6 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
             if len(self._groups) == 1:
                 self._stop = turn_with_steps(self._profiler, self._turn)
             else:
-                add_listener(self._profiler, self._turn)  # it may have gone
                 self._turn(bool(self._profiler._recording))
                 self._profiler._wants_steps = True
         return lambda: self._release(group)
@@ -102,20 +101,20 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
 
     def _turn(self, on: bool) -> bool:
         """Times each group by the one or the other. Returns whether there may be more to do at the next step."""
+        if not on and not self._is_registered:
+            return False
         try:
             with self._lock:
+                calls = self._nccl.calls
                 self._by_operator.clear()
-                for group in self._groups if on else ():
-                    found = self._found[group]
-                    if not found.on_device or (self._nccl.calls is not None and not self._nccl.knows(found)):
+                for group, found in self._found.items() if on else ():
+                    if not found.on_device or (calls is not None and not calls.times(found.indices)):
                         self._by_operator[group] = found
-                if self._by_operator:
+                if self._by_operator and not self._is_registered:
                     self._register()
-                else:
+                elif self._is_registered and not self._by_operator:
                     self._unregister()  # unless another thread is in the function
-                if on and not self._by_operator and not self._is_registered:
-                    remove_listener(self._profiler, self._turn)  # NCCL's calls tell of all groups
-                return self._is_registered and (self._nccl.calls is not None or not self._by_operator)
+                return self._is_registered and (calls is not None or not self._by_operator)
         except Exception as error:
             note_failure(error)
             return False
@@ -132,8 +131,6 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
 
     def _register(self) -> None:
         global _registered
-        if self._is_registered:
-            return
         others = _registered()
         if others is not None and others is not self:
             others._unregister()  # of a profiler that is still open: the newest wins

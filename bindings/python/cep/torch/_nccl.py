@@ -71,10 +71,6 @@ class NcclComms:
         if self.calls is not None:
             self.calls.time_comm(comm, Attributes(group=group.name), group.indices)
 
-    def knows(self, group: Group) -> bool:
-        """Whether a model's group has its communicator."""
-        return self.calls is not None and bool(self.calls.times(group.indices))
-
     def forget(self, group: Group) -> None:
         """The group is no model's any more."""
         if self.calls is not None:

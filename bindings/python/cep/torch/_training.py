@@ -10,14 +10,14 @@ from .._region import length_of
 from .._settings import note_training
 from .._streams import HOST
 from ._data import to_device
-from ._hooks import NotFinished, Phase
+from ._hooks import Phase, StepSpans
 from ._instrument import instrument
 from ._pytorch import Module, Optimizer
 
 Batch = TypeVar("Batch")
 
 
-class TrainingSteps:
+class TrainingSteps(StepSpans):  # type: ignore[misc]
     """The steps of a training, each a span ``training_step`` from the wait for its data to the end of its optimizer.
 
     A step begins with its first phase. What happens between two steps (evaluation, checkpoints, logging) is in neither
@@ -27,46 +27,22 @@ class TrainingSteps:
     """
 
     def __init__(self, profiler: Profiler, first_step: int) -> None:
-        self.profiler = profiler
-        self.sampling = profiler._sampling
-        self._recording = profiler._recording
-        self._span = Phase(profiler.region("training_step", kind="step")) if profiler.enabled else None
-        self.next_step = first_step
-        self.is_under_way = False
-        self.made = 0
-        """Steps that came to their end."""
+        super().__init__(profiler, Phase(profiler.region("training_step", kind="step")), first_step)
 
-    def begin(self, step: Optional[int] = None) -> None:
-        """Begins the next step, unless it has begun. Its number is one more than the last, unless it is given."""
-        if self.is_under_way:
-            return
-        if step is not None:
-            self.next_step = step
-        self.profiler.step(self.next_step)
+
+class _StepsThatAreOff:
+    """Of a profiler that is off: also without the extension module."""
+
+    def __init__(self, first_step: int) -> None:
+        self.next_step, self.is_under_way = first_step, False
+
+    def begin(self) -> None:
         self.is_under_way = True
-        if self._recording and self._span is not None:
-            self._span.begin(None)
 
-    def end(self, error: Optional[type[BaseException]] = None) -> None:
-        """Ends the step, if it has begun."""
-        if self.is_under_way:
-            self.is_under_way = False
-            if self._span:
-                self._span.end(None, error)
-            self.next_step += 1
-            self.made += error is None
+    def end(self) -> None:
+        self.next_step, self.is_under_way = self.next_step + self.is_under_way, False
 
-    def skip(self, following: Optional[int] = None) -> None:
-        """Ends a step that is not recorded, whether it has begun or not. The next one's number is one more, unless it is given."""
-        step = self.next_step
-        self.profiler.step(step)  # for what comes after it
-        self.next_step = step + 1 if following is None else following
-        self.is_under_way = False
-        self.made += 1
-
-    def abandon(self) -> None:
-        """Ends the step, if it has begun, as not finished."""
-        self.end(NotFinished)
+    abandon = end
 
 
 class TracedTraining(Generic[Batch]):
@@ -86,14 +62,14 @@ class TracedTraining(Generic[Batch]):
         self._loader, self._profiler, self._device = loader, profiler, device
         self._model, self._optimizer, self._options = model, optimizer, options
         self._batches_per_step = batches_per_step
-        self._steps = TrainingSteps(profiler, next_step)
+        self._steps: Any = TrainingSteps(profiler, next_step) if profiler.enabled else _StepsThatAreOff(next_step)
         self._waiting = profiler.region("data_load", kind="data", stream=HOST)
         note_training(profiler, loader=loader)
 
     @property
     def next_step(self) -> int:
         """The number of the step that begins next."""
-        return self._steps.next_step + self._steps.is_under_way
+        return int(self._steps.next_step + self._steps.is_under_way)
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StepSpans: the steps of a training: see cep/torch/_training.py. TrainingWatch: what tells where steps of a training
+// end that knows nothing of cep: see cep/integrations/_auto.py.
+#include "native.h"
+
+typedef struct {
+    PyObject_HEAD PyObject* profiler;
+    PyObject* span;  ///< OpenSpans
+    long long next_step, made;
+    char is_under_way;
+} steps_object;
+
+// ---- StepSpans -----------------------------------------------------------------------------------------------------
+
+static bool begin_next(steps_object* self) {
+    profiler_object* profiler = (profiler_object*)self->profiler;
+    if (self->is_under_way) return true;
+    if (!go_to_step(profiler, self->next_step, true)) return false;
+    self->is_under_way = true;
+    return !is_recording(profiler) || begin_keyed_span(self->span, 0);
+}
+
+static bool end_step(steps_object* self, PyObject* error) {
+    if (!self->is_under_way) return true;
+    self->is_under_way = false;
+    ++self->next_step;
+    self->made += !is_given(error);
+    return end_keyed_span(self->span, 0, error);
+}
+
+static PyObject* steps_begin(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+    steps_object* self = (steps_object*)object;
+    const long long step = count > 0 ? PyLong_AsLongLong(args[0]) : self->next_step;
+    if (step == -1 && PyErr_Occurred() != NULL) return NULL;
+    if (!self->is_under_way) self->next_step = step;
+    return none_if(begin_next(self));
+}
+
+static PyObject* steps_end(PyObject* object, PyObject* unused) {
+    return none_if(end_step((steps_object*)object, NULL));
+}
+
+static PyObject* steps_abandon(PyObject* object, PyObject* unused) {
+    return none_if(end_step((steps_object*)object, hooks.not_finished));
+}
+
+static PyObject* steps_skip(PyObject* object, PyObject* unused) {
+    steps_object* self = (steps_object*)object;
+    self->is_under_way = false;
+    ++self->made;
+    return none_if(go_to_step((profiler_object*)self->profiler, self->next_step++, true));  // for what comes after it
+}
+
+static int steps_init(PyObject* object, PyObject* args, PyObject* keywords) {
+    steps_object* self = (steps_object*)object;
+    PyObject *profiler = NULL, *span = NULL;
+    if (!PyArg_ParseTuple(args, "O!O!L", profiler_type, &profiler, open_spans_type, &span, &self->next_step)) return -1;
+    set_reference(&self->profiler, profiler);
+    set_reference(&self->span, span);
+    return 0;
+}
+
+HAS_REFERENCES(steps, span)
+
+#define MEMBER(type, field, kind, flags) \
+    { (char*)#field, kind, offsetof(type##_object, field), flags, NULL }
+static PyMemberDef steps_members[] = {
+    MEMBER(steps, profiler, T_OBJECT, READONLY),
+    MEMBER(steps, next_step, T_LONGLONG, 0),
+    MEMBER(steps, made, T_LONGLONG, 0),
+    MEMBER(steps, is_under_way, T_BOOL, READONLY),
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef steps_methods[] = {
+    {"begin", (PyCFunction)(void (*)(void))(fast_function)steps_begin, METH_FASTCALL,
+     "Begins the next step, unless it has begun. Its number is one more than the last, unless it is given."},
+    {"end", steps_end, METH_NOARGS, "Ends the step, if it has begun."},
+    {"skip", steps_skip, METH_NOARGS, "Ends a step that is not recorded, whether it has begun or not."},
+    {"abandon", steps_abandon, METH_NOARGS, "Ends the step, if it has begun, as not finished."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot steps_slots[] = {
+    {Py_tp_init, steps_init},       {Py_tp_dealloc, steps_drop},    {Py_tp_traverse, steps_traverse},
+    {Py_tp_members, steps_members}, {Py_tp_methods, steps_methods}, {0, NULL},
+};
+
+DEFINE_TYPE(steps, "StepSpans", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+
+// ---- TrainingWatch -------------------------------------------------------------------------------------------------
+
+/// The optimizer whose step() a thread is in.
+typedef struct {
+    unsigned long thread;
+    const PyObject* optimizer;
+} update;
+
+typedef struct {
+    PyObject_HEAD PyObject* steps;  ///< a steps_object; None: recording has not begun
+    PyObject* optimizers;           ///< a dictionary of those that have stepped, by id()
+    PyObject* stepped;              ///< a set: those of this step, by id()
+    PyObject* needed;               ///< a set: those of the step before
+    PyObject* switched;             ///< a list, which is not empty while copies of batches are timed
+    PyObject* last_loader;          ///< waited for last; None: known
+    PyObject* cuda;                 ///< the dictionary of torch.cuda; None: this PyTorch has no CUDA
+    PyObject* is_capturing;         ///< whether the current stream is being captured
+    PyObject* is_grad_enabled;
+    update* running;  ///< of each thread the outermost first
+    Py_ssize_t running_count, running_capacity;
+    long long updates;  ///< by optimizers in this step
+    long long most_updates;
+    long long replays;  ///< of CUDA graphs since an optimizer has stepped
+    unsigned long thread;
+    char watches, is_off, is_quiet, has_fetched, has_forward;
+    char has_found;  ///< the models that are called
+} watch_object;
+
+static steps_object* steps_of(const watch_object* self) {
+    return is_given(self->steps) ? (steps_object*)self->steps : NULL;
+}
+
+static Py_ssize_t running_of(const watch_object* self) {
+    Py_ssize_t count = 0;
+    for (Py_ssize_t i = 0; i < self->running_count; ++i) count += self->running[i].thread == this_thread();
+    return count;
+}
+
+/// Drops this thread's updates from that of the optimizer on: it has ended, or its step() raised.
+static void leave_update(watch_object* self, const PyObject* optimizer) {
+    Py_ssize_t kept = 0;
+    bool was_found = false;
+    for (Py_ssize_t i = 0; i < self->running_count; ++i) {
+        const update each = self->running[i];
+        was_found |= each.thread == this_thread() && each.optimizer == optimizer;
+        if (!was_found || each.thread != this_thread()) self->running[kept++] = each;
+    }
+    self->running_count = kept;
+}
+
+/// The result, or None where an exception, which does not reach the trainer, has ended the instrumentation.
+static PyObject* result_or_failure(watch_object* self, PyObject* result) {
+    if (result != NULL || !PyErr_ExceptionMatches(PyExc_Exception)) return result;
+    taken_error error = take();
+    PyErr_NormalizeException(&error.type, &error.value, &error.traceback);
+    PyObject* told = PyObject_CallMethod((PyObject*)self, "fail", "O", error.value);
+    DROP(error.type, error.value, error.traceback);
+    return told;
+}
+
+static PyObject* before_update(watch_object* self, PyObject* optimizer) {
+    leave_update(self, optimizer);
+    if (!make_room((void**)&self->running, self->running_count, &self->running_capacity, sizeof(update))) return NULL;
+    self->running[self->running_count++] = (update){this_thread(), optimizer};
+    const steps_object* steps = steps_of(self);
+    const bool begins = steps != NULL && !steps->is_under_way && running_of(self) == 1;
+    return begins ? PyObject_CallMethod((PyObject*)self, "_begin_in_closure", NULL) : new_none();
+}
+
+static PyObject* watch_before_optimizer(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+    watch_object* self = (watch_object*)object;
+    if (self->is_quiet || !self->watches || count < 1) return new_none();
+    return result_or_failure(self, before_update(self, args[0]));
+}
+
+/// Also true where PyTorch does not say it in the usual way.
+static bool may_be_capturing(const watch_object* self) {
+    if (!is_given(self->cuda)) return false;
+    PyObject* is_initialized = PyDict_GetItemString(self->cuda, "_initialized");
+    if (is_initialized == Py_False) return false;
+    const int captures = is_initialized == Py_True ? truth_of(PyObject_CallObject(self->is_capturing, NULL)) : 1;
+    if (captures < 0) PyErr_Clear();
+    return captures != 0;
+}
+
+static bool has_all_needed(const watch_object* self) {
+    const int has_all = truth_of(PyObject_CallMethod(self->needed, "issubset", "O", self->stepped));
+    if (has_all < 0) PyErr_Clear();
+    return has_all > 0;
+}
+
+static bool set_switched(watch_object* self) {
+    PyObject* recording = ((profiler_object*)steps_of(self)->profiler)->recording;
+    return PyList_SetSlice(self->switched, 0, PyList_Size(self->switched), recording) == 0;
+}
+
+static bool clear_switched(watch_object* self) {
+    return PyList_SetSlice(self->switched, 0, PyList_Size(self->switched), NULL) == 0;
+}
+
+/// An update of the training, by an optimizer that is known.
+static PyObject* note_update(watch_object* self, PyObject* id) {
+    self->replays = 0;
+    ++self->updates;
+    if (PySet_Add(self->stepped, id) != 0 || !set_switched(self)) return NULL;
+    const bool is_end = !self->has_fetched && !self->has_forward && has_all_needed(self);
+    return is_end ? PyObject_CallMethod((PyObject*)self, "end_step", NULL) : new_none();
+}
+
+static PyObject* after_update(watch_object* self, PyObject* optimizer, PyObject* id) {
+    const bool is_known = PyDict_Contains(self->optimizers, id) == 1, is_first = self->updates + 1 < self->most_updates;
+    if (self->is_quiet) {
+        if (this_thread() != self->thread) return new_none();
+        if (is_known && is_first) return ++self->updates, new_none();
+        if (!is_done(PyObject_CallMethod((PyObject*)self, "wake", NULL))) return NULL;
+    }
+    leave_update(self, optimizer);
+    if (running_of(self) > 0) return new_none();
+    const bool is_usual = is_known && is_first && self->has_found && this_thread() == self->thread;
+    if (is_usual && steps_of(self) != NULL && !may_be_capturing(self)) return note_update(self, id);
+    return PyObject_CallMethod((PyObject*)self, "_after_unusual", "O", optimizer);
+}
+
+static PyObject* watch_after_optimizer(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+    watch_object* self = (watch_object*)object;
+    if (!self->watches || count < 1) return new_none();
+    PyObject* id = PyLong_FromVoidPtr(args[0]);
+    PyObject* result = id != NULL ? after_update(self, args[0], id) : NULL;
+    Py_XDECREF(id);
+    return result_or_failure(self, result);
+}
+
+static bool is_training(const watch_object* self, PyObject* model) {
+    return truth_of(attribute_of(model, "training")) > 0 &&
+           truth_of(PyObject_CallObject(self->is_grad_enabled, NULL)) > 0;
+}
+
+static PyObject* before_forward(watch_object* self, steps_object* steps, PyObject* called) {
+    PyObject* model = PyObject_CallMethod(called, "model", NULL);  // a weak reference
+    if (!is_given(model)) return model;
+    const bool trains = is_training(self, model);
+    Py_DECREF(model);
+    if (PyErr_Occurred() != NULL) return NULL;
+    if (!trains) return set_reference(&self->last_loader, Py_None), new_none();  // its data are for evaluation
+    const bool has_stepped = PySet_Size(self->stepped) > 0;
+    if (!clear_switched(self) || PyObject_SetAttrString(called, "was_called", Py_True) != 0) return NULL;
+    const bool is_begin = has_stepped && !self->has_fetched && has_all_needed(self);
+    if (is_begin || is_given(self->last_loader)) return PyObject_CallMethod((PyObject*)self, "_begin_at_forward", NULL);
+    self->has_forward = true;
+    return none_if(begin_next(steps));
+}
+
+static PyObject* watch_before_forward(PyObject* object, PyObject* called) {
+    watch_object* self = (watch_object*)object;
+    steps_object* steps = steps_of(self);
+    if (steps == NULL || self->is_off || this_thread() != self->thread) return new_none();
+    return result_or_failure(self, before_forward(self, steps, called));
+}
+
+HAS_REFERENCES(watch, is_grad_enabled)
+
+static int watch_clear(PyObject* object) {
+    watch_object* self = (watch_object*)object;
+    Py_CLEAR(self->steps);
+    return 0;
+}
+
+static void watch_free(PyObject* object) {
+    PyMem_Free(((watch_object*)object)->running);
+    watch_drop(object);
+}
+
+static PyMemberDef watch_members[] = {
+    MEMBER(watch, steps, T_OBJECT, 0),          MEMBER(watch, optimizers, T_OBJECT, 0),
+    MEMBER(watch, stepped, T_OBJECT, 0),        MEMBER(watch, needed, T_OBJECT, 0),
+    MEMBER(watch, switched, T_OBJECT, 0),       MEMBER(watch, last_loader, T_OBJECT, 0),
+    MEMBER(watch, cuda, T_OBJECT, 0),           MEMBER(watch, is_capturing, T_OBJECT, 0),
+    MEMBER(watch, updates, T_LONGLONG, 0),      MEMBER(watch, is_grad_enabled, T_OBJECT, 0),
+    MEMBER(watch, replays, T_LONGLONG, 0),      MEMBER(watch, thread, T_ULONG, 0),
+    MEMBER(watch, watches, T_BOOL, 0),          MEMBER(watch, is_off, T_BOOL, 0),
+    MEMBER(watch, is_quiet, T_BOOL, 0),         MEMBER(watch, has_fetched, T_BOOL, 0),
+    MEMBER(watch, has_forward, T_BOOL, 0),      MEMBER(watch, has_found, T_BOOL, 0),
+    MEMBER(watch, most_updates, T_LONGLONG, 0), {NULL, 0, 0, 0, NULL},
+};
+#undef MEMBER
+
+static PyMethodDef watch_methods[] = {
+    {"before_optimizer", (PyCFunction)(void (*)(void))(fast_function)watch_before_optimizer, METH_FASTCALL,
+     "Before each step() of an optimizer."},
+    {"after_optimizer", (PyCFunction)(void (*)(void))(fast_function)watch_after_optimizer, METH_FASTCALL,
+     "After each step() of an optimizer. Those of one that another calls in its own step() are part of that."},
+    {"before_forward", watch_before_forward, METH_O, "Before each call of a trained model, which has a ModelWatch."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot watch_slots[] = {
+    {Py_tp_dealloc, watch_free},    {Py_tp_traverse, watch_traverse}, {Py_tp_clear, watch_clear},
+    {Py_tp_members, watch_members}, {Py_tp_methods, watch_methods},   {0, NULL},
+};
+
+DEFINE_TYPE(watch, "TrainingWatch", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
