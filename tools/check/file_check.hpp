@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "check/step_set.hpp"
 #include "read/coverage.hpp"
 #include "read/file_report.hpp"
 #include "read/inputs.hpp"
@@ -28,6 +27,7 @@
 #include "read/row.hpp"
 #include "read/run_tracker.hpp"
 #include "stats/step_pattern.hpp"
+#include "stats/step_set.hpp"
 
 namespace cep::tool {
 

@@ -130,7 +130,7 @@ void FileCheck::find_missing_run_rows() {
 
 void FileCheck::Attempt::add(const RunOrder& rank_order, const StepSet& rank_steps) {
     order = std::min(order, rank_order);
-    steps.add(rank_steps);
+    steps.add(rank_steps.steps());
 }
 
 // Ranks of a merged file start an attempt at slightly different times: they are one attempt.
@@ -183,7 +183,7 @@ void FileCheck::find_attempts(FileVerdict& verdict) {
                                                         format_count(max_attempts), format_count(order.size())));
     StepSet all_steps;
     for (const auto& [rank, state] : in_order_)
-        for (const RunState& run : state->runs) all_steps.add(run.steps);
+        for (const RunState& run : state->runs) all_steps.add(run.steps.steps());
     all_steps.sort();
     find_gaps(verdict, all_steps.steps());
 }

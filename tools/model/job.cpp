@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "stats/step_pattern.hpp"
+#include "stats/step_set.hpp"
 
 namespace cep::tool {
 namespace {
@@ -50,27 +51,10 @@ bool any_phase(const RankSeries& ranks, bool (*is_one)(const PhaseSeries& phase)
 }
 
 std::vector<std::int64_t> all_steps(const RankSeries& ranks) {
-    std::vector<std::int64_t> all;
-    std::size_t sorted = 0;  // the first of them, each once
-    const auto sort = [&] {
-        std::sort(all.begin(), all.end());
-        all.erase(std::unique(all.begin(), all.end()), all.end());
-        sorted = all.size();
-    };
-    const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
-    for (const SeriesOfRank& of : all_series(ranks)) {
-        const std::vector<std::int64_t>& steps = of.series->steps.all();
-        if (last != nullptr && *last == steps) continue;
-        last = &steps;
-        const auto known = all.begin() + static_cast<std::ptrdiff_t>(sorted);
-        if (steps.empty()) continue;
-        if (std::includes(std::lower_bound(all.begin(), known, steps.front()), known, steps.begin(), steps.end()))
-            continue;
-        all.insert(all.end(), steps.begin(), steps.end());
-        if (all.size() > 2 * sorted) sort();
-    }
-    sort();
-    return all;
+    StepSet all;
+    for (const SeriesOfRank& of : all_series(ranks)) all.add(of.series->steps.all());
+    all.sort();
+    return all.steps();
 }
 
 // Files of a job that goes on may end a flush apart, and few steps at the end are not worth a word.

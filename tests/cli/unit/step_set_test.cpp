@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/step_set.hpp"
+#include "stats/step_set.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,8 @@ TEST(StepSet, JoinsTheStepsOfSeveralSets) {
             set.add(step);
             expected.insert(step);
         }
-        all.add(set);
+        set.sort();
+        all.add(set.steps());
     }
     all.sort();
     EXPECT_EQ(all.steps(), std::vector<std::int64_t>(expected.begin(), expected.end()));
