@@ -4,8 +4,9 @@
 import numpy as np
 from rank_files import START_NS, gpu_run_row, line_of, write_lines
 
-LAYOUTS = ("full", "enclosed", "no_coll", "per_operation", "flat", "lean", "half", "sampled", "lost", "clocks")
+LAYOUTS = ("full", "enclosed", "no_depth", "no_coll", "per_operation", "flat", "lean", "half", "sampled", "lost", "clocks")
 FLAT = ("flat", "lean")
+ENCLOSED = ("enclosed", "no_depth")
 HOST_AHEAD_MS = 1e5  # no launch is in the way: the programs know nothing of hosts
 
 
@@ -70,7 +71,7 @@ class Writer:
                 name = self.extra_row
             seq = seqs[name] = seqs.get(name, -1) + 1
             made.append((end, self.line(rank, step, row, name, start, end, seq, coll)))
-        if self.layout == "enclosed":
+        if self.layout in ENCLOSED:
             first = self.program.first_of_stream[rank, 1]
             end = max(one[0] for one in made)
             last = ends[self.program.last[rank, 1]]
@@ -80,6 +81,9 @@ class Writer:
             made = [one for one in made if self.rng.random() >= 0.05]
         return [line for _, line in made]
 
+    def depth(self, depth):
+        return "" if self.layout == "no_depth" else f'"depth":{depth},'
+
     def line(self, rank, step, row, name, start, end, seq, coll):
         text = f'{{"name":"{name}","step":{step},"rank":{rank},"duration_ms":{end - start:.6f}'
         if self.layout == "flat":
@@ -88,10 +92,10 @@ class Writer:
         if self.layout == "lean":
             return text + "}"
         if row.stream is None:
-            text += f',"host_ms":{end - start:.6f},"kind":"{row.kind}","clock":"host","seq":{seq},"depth":{row.depth}'
+            text += f',"host_ms":{end - start:.6f},"kind":"{row.kind}","clock":"host",{self.depth(row.depth)}"seq":{seq}'
         else:
-            text += (f',"host_ms":0.1,"lag_ms":{HOST_AHEAD_MS},"kind":"{row.kind}","clock":"gpu","seq":{seq},"depth":{row.depth},'
-                     f'"device":0,"stream":{row.stream}')
+            text += (f',"host_ms":0.1,"lag_ms":{HOST_AHEAD_MS},"kind":"{row.kind}","clock":"gpu","seq":{seq},'
+                     f'{self.depth(row.depth)}"device":0,"stream":{row.stream}')
         if row.group is not None and self.layout != "no_coll":
             text += f',"group":"{row.group}","coll":{step * coll[1] + coll[0]}'
         return text + "}"
@@ -103,4 +107,4 @@ class Writer:
     def step_row(self, rank, step, start, end):
         return (f'{{"name":"train_step","step":{step},"rank":{rank},"duration_ms":{end - start:.6f},'
                 f'"start_ns":{self.shift_ns(rank) + round(start * 1e6)},"host_ms":1.0,"lag_ms":{HOST_AHEAD_MS},"kind":"step",'
-                f'"clock":"gpu","seq":0,"depth":0,"device":0,"stream":1}}')
+                f'"clock":"gpu","seq":0,{self.depth(0)}"device":0,"stream":1}}')

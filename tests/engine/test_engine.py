@@ -88,7 +88,7 @@ def test_steps_that_take_much_longer_are_not_called_healthy_where_nothing_explai
 
 
 @pytest.mark.parametrize("name", ["checkpoint of rank 0, timed", "checkpoint of rank 0, untimed"])
-@pytest.mark.parametrize("layout", ["full", "enclosed"])
+@pytest.mark.parametrize("layout", ["full", "enclosed", "no_depth"])
 def test_what_rank_0_does_every_50_steps_behind_its_last_collective_is_named(answer_of, name, layout):
     simulated, answer = answer_of(name, layout)
     assert answer.ranks == [0] and "every 50 steps" in answer.headline

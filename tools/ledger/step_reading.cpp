@@ -14,13 +14,12 @@ constexpr double least_nested = 0.1;    // of the steps: in the others, rows may
 constexpr double mostly_filled = 0.5;   // of a step span, by what is inside of it
 constexpr double more_than_all = 1.01;  // of a step span, but for rounding
 
-/// Whether a span of another phase is inside of a step span. Where rows say how deep spans are, those of other threads
-/// are not.
+/// Whether a span of another phase is inside of a step span.
 bool has_nested(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases, std::string_view step_phase) {
     const auto is_inside = [&](const StepSpan& inner, const StepSpan& outer) {
         const RankPhase& phase = phases[inner.phase];
         return phase.kind != schema::Kind::step && inner.sample->has_start() && inner.sample->duration_ms > 0 &&
-               (phase.clock == Clock::none || inner.sample->depth() > outer.sample->depth()) &&
+               inner.sample->depth() > outer.sample->depth() &&
                outer.sample->interval().contains(inner.sample->interval(), tolerance_ns);
     };
     for (const StepSpan& outer : spans)

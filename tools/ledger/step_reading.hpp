@@ -9,12 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "model/depths.hpp"
 #include "model/job.hpp"
 #include "model/rank_spans.hpp"
 
 namespace cep::tool {
-
-inline constexpr std::int64_t tolerance_ns = 20'000;  // between the ends of spans that end with the same work
 
 /// Whether they overlap, and neither contains the other.
 [[nodiscard]] inline bool cross(const Interval& a, const Interval& b) {

@@ -17,6 +17,7 @@
 #include "base/heap.hpp"
 #include "base/say.hpp"
 #include "base/units.hpp"
+#include "model/depths.hpp"
 #include "model/repeats.hpp"
 #include "model/series_builder.hpp"
 #include "read/open_spans.hpp"
@@ -340,6 +341,7 @@ Job load(const InputSet& inputs, const LoadOptions& options) {
     job.runs = runs.finish();
     job.steps = find_window(job.ranks);
     resolve_repeats(job, options.attempt.mode == AttemptChoice::Mode::last);
+    find_depths(job.ranks, options.reading.thread_count());
     if (options.numbers_collectives) number_collectives(job, options.reading.thread_count());
     return job;
 }

@@ -107,6 +107,10 @@ struct Sample {
     [[nodiscard]] std::uint32_t seq() const { return attributes & max_seq; }
     [[nodiscard]] std::uint32_t stream() const { return attributes >> 18 & max_stream; }
     [[nodiscard]] std::uint32_t depth() const { return attributes >> 28; }
+    /// To find depths changes nothing else of a job.
+    void set_depth(std::uint32_t depth) const {
+        attributes = std::min(depth, max_depth) << 28 | (attributes & ~(max_depth << 28));
+    }
     /// For a sample with a start: the span is as long as the host's work.
     [[nodiscard]] bool is_host_paced() const { return (attributes & flag) != 0; }
     /// For a sample without a start: its row stands behind that of the step span.
@@ -118,8 +122,8 @@ struct Sample {
     /// Its number, see Collectives; 0 where it has none. While files are read half of its key; to number collectives
     /// changes nothing else of a job.
     mutable std::uint32_t collective;
-    std::uint32_t step_index;  // into RunSeries::steps
-    std::uint32_t attributes;  // depth, stream, a flag and seq
+    std::uint32_t step_index;          // into RunSeries::steps
+    mutable std::uint32_t attributes;  // depth, stream, a flag and seq
 };
 static_assert(sizeof(Sample) == 32);  // there may be tens of millions
 
@@ -365,6 +369,7 @@ struct RunSeries {
     std::vector<PhaseSeries> phases;
     StatsRow stats;
     bool has_stats = false;
+    bool says_depths = false;                   // some row does
     std::vector<bool> is_superseded;            // by index of its steps: a later attempt did it again; empty if none
     Interval superseded{INT64_MAX, INT64_MIN};  // of the spans of these; empty for none
     std::optional<StrideChange> stride;         // from the user's to that of the last change

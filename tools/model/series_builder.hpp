@@ -213,6 +213,7 @@ inline void SeriesBuilder::add(const Row& row, SampleMeter& meter) {
                   0,
                   index_of_step(*row.step),
                   attributes_of(row, last_step_ == last_step_span_)};
+    series_.says_depths |= row.depth.has_value();
     if (!row.start_ns) sample.start_ns = place(row);
     if (row.kind == schema::Kind::step) last_step_span_ = last_step_;
     const bool is_comm = phase.kind == schema::Kind::comm;
