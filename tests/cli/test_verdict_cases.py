@@ -102,6 +102,83 @@ def test_two_equal_ranks_do_not_wait(cep, tmp_path):
     assert verdict["headline"].startswith("No straggler: neither rank")
 
 
+def edited(folder, rank, edit):
+    """Edits the lines of a rank's file; those that become None are left out."""
+    path = folder / f"cuda_events_rank_{rank}.jsonl"
+    lines = [edit(json.loads(line)) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines if line is not None))
+
+
+def without_collectives(row):
+    return None if row["name"] == "all_reduce" else row
+
+
+def with_other_numbers(row):
+    return {**row, "coll": row["coll"] + 7} if "coll" in row else row
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("edited_rank, edit", [(-1, with_other_numbers), (-1, without_collectives), (0, without_collectives)])
+def test_a_slow_rank_is_named_though_a_ranks_collectives_match_those_of_no_other(cep, tmp_path, ranks, edited_rank, edit):
+    own = own_times(ranks, 60)
+    own["forward"][-1] += 20
+    step_ms = write_job(tmp_path / "job", own)
+    edited(tmp_path / "job", edited_rank % ranks, edit)
+    verdict = verdict_of(cep)
+    found = names_of(verdict) if ranks > 2 else [(*group["slow_ranks"], group["typical"]["phase"], "persistent")
+                                                 for group in verdict["groups"]]  # fmt: skip
+    assert found == [(ranks - 1, "forward", "persistent")]
+    true = np.mean(step_ms) / (np.mean(step_ms) - 20)
+    assert verdict["job_slowdown"] == pytest.approx(true, rel=0.06 if edited_rank == 0 else 0.01)
+
+
+def test_of_two_ranks_one_may_wait_in_time_that_no_phase_covers(cep, tmp_path):
+    own = own_times(2, 60)
+    own["forward"][1] += 20
+    before = np.zeros((2, 60))
+    before[0] = 20
+    verdict = judged(cep, tmp_path, own, before=before)
+    assert verdict["abstained"] and verdict["groups"] == [] and verdict["harmless"] == []
+    assert verdict["reason"].startswith("forward takes 49.99 ms on rank 1, 29.97 ms on rank 0 (1.67 times as long)")
+    assert verdict["reason"].endswith("and rank 0 may wait for that in time that no phase covers")
+
+
+def test_ranks_that_do_more_of_one_phase_and_less_of_another_wait_for_nobody(cep, tmp_path):
+    own = own_times(2, 60)
+    own["forward"][1] += 20
+    own["backward"][0] += 20
+    verdict = judged(cep, tmp_path, own)
+    assert verdict["headline"] == "No straggler: neither rank keeps the other waiting."
+    assert any(line.startswith("nobody waits for this: backward takes 79.97 ms on rank 0") for line in verdict["evidence"])
+
+
+def test_a_collective_that_one_rank_has_no_row_of_may_be_waiting(cep, tmp_path):
+    own = own_times(2, 60)
+    own["forward"][1] += 20
+    write_job(tmp_path / "job", own)
+    for rank in range(2):
+        path = tmp_path / "job" / f"cuda_events_rank_{rank}.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        short = [{**row, "coll": row["coll"] + 1000, "start_ns": row["start_ns"] + int(row["duration_ms"] * 1e6),
+                  "duration_ms": 0.05} for row in rows if "coll" in row]  # fmt: skip
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows + short))
+    edited(tmp_path / "job", 1, lambda row: None if row.get("coll", 1000) < 1000 else row)
+    verdict = verdict_of(cep)
+    assert verdict["abstained"]
+    assert re.fullmatch(r"[\d.]+ % of a step is in collectives that could not be matched between ranks", verdict["reason"])
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_rank_of_other_steps_is_compared_with_nobody(cep, tmp_path, ranks):
+    own = own_times(ranks, 60)
+    own["forward"][-1] += 20
+    write_job(tmp_path / "job", own)
+    for rank in range(ranks):
+        edited(tmp_path / "job", rank, lambda row: {**row, "step": 2 * row["step"] + (rank == ranks - 1)})
+    verdict = verdict_of(cep)
+    assert verdict["reason"] == f"rank {0 if ranks == 2 else ranks - 1} was recorded in other steps than its peers"
+
+
 def test_two_ranks_of_which_one_is_late_for_no_timed_reason(cep, tmp_path):
     own = own_times(2, 60)
     before = np.zeros((2, 60))

@@ -20,6 +20,7 @@ namespace cep::tool {
 enum class FindingKind : std::uint8_t {
     straggler,      // a rank that is slower than its peers
     group,          // ranks of one role that fall into two populations
+    difference,     // the same, but the faster ones do not wait for the others
     late,           // a rank for which others wait, though no phase of it is longer
     hint,           // of steps that are too few for a verdict, the rank that stands out in all of them
     change,         // of everyone's steps, from some step on; costly if to longer ones
@@ -96,6 +97,7 @@ struct Finding {
     std::optional<LateHost> late_host{};
 
     bool keeps_waiting = true;           // the others wait for it, as far as that is known
+    bool may_keep_waiting = false;       // else: they may wait for it in time that no phase covers
     bool is_costly = true;               // else it is a note: nobody waits, or what it costs is too little
     std::optional<double> cost_share{};  // of the time of the steps, if nothing else were the matter; none if unknown
     double waited_share = 0;             // of the time of the steps: what the others wait for it; 0 if unknown

@@ -8,15 +8,20 @@
 
 #include "base/units.hpp"
 #include "ledger/table_quantiles.hpp"
+#include "verdict/slow_rank_text.hpp"
 #include "verdict/straggler.hpp"
 
 namespace cep::tool {
 namespace {
 
-constexpr double little_comm = 0.05;   // of a step: no unseen rank can hold the others up for longer
-constexpr double least_matched = 0.5;  // of the time in communication
-constexpr double much_waiting = 0.1;   // of a step: no job that waits so long is called healthy
-constexpr double unexplained = 1.5;    // waiting than what is timed explains
+constexpr double little_comm = 0.05;  // of a step: no unseen rank can hold the others up for longer
+constexpr double much_waiting = 0.1;  // of a step: no job that waits so long is called healthy
+constexpr double unexplained = 1.5;   // waiting than what is timed explains
+
+/// Of a step: in collectives, beside which no work runs, that were not matched with those of other ranks.
+double unmatched_share(const JobTable& table) {
+    return (1 - table.matched_comm) * typical_ms(table.exposed_ms) / typical_ms(table.step_ms);
+}
 
 /// What the rank with the least communication spends in it.
 double least_comm_share(const JobTable& table) {
@@ -100,6 +105,29 @@ void abstain_on_waiting(const JudgedJob& judged, Verdict& verdict) {
     verdict.takes_turns = verdict.shares && lateness_of(*verdict.shares) >= much_waiting;
 }
 
+// Who is longer in a phase, or waits, may do so for a collective that one of the ranks has no row of.
+void abstain_on_unmatched(const JobTable& table, Verdict& verdict) {
+    const double share = unmatched_share(table);
+    if (share <= little_comm || !verdict.shares) return;
+    if (lateness_of(*verdict.shares) <= little_comm && verdict.harmless().empty()) return;
+    verdict.abstain(
+        fmt::format("{} of a step is in collectives that could not be matched between ranks", format_percent(share)),
+        "give collectives their group and coll, and time them on all ranks");
+}
+
+// Where not all collectives are timed, ranks wait in time that no phase covers.
+void abstain_on_unseen_waits(const JobTable& table, Verdict& verdict) {
+    for (const Finding* const one : verdict.harmless()) {
+        const double excess_ms = one->excess_ms * one->step_fraction;
+        if (!one->may_keep_waiting || excess_ms < little_comm * typical_ms(table.median_step_ms)) continue;
+        const bool is_group = one->kind == FindingKind::difference;
+        return verdict.abstain(fmt::format("{}, and {} may wait for that in time that no phase covers",
+                                           is_group ? describe_group(*one) : describe_straggler(*one),
+                                           is_group ? name_of(one->fast_ranks, one->fast_hosts) : "the others"),
+                               "time all collectives, with their group and coll");
+    }
+}
+
 void abstain_on_unseen(const Coverage& coverage, Verdict& verdict) {
     const auto expected = coverage.ranks_expected.value_or(coverage.ranks_seen);
     if (expected <= coverage.ranks_seen)
@@ -127,11 +155,9 @@ void find_reasons_to_abstain(const JudgedJob& judged, Verdict& verdict) {
             fmt::format("{}, and until then no rank was slow", describe_early_end(*verdict.early_end)),
             "find out why the files of these ranks end (cep check), and record all ranks");
     if (!judged.job.coverage.is_whole() && has_much_comm) return abstain_on_unseen(judged.job.coverage, verdict);
-    const bool is_matched = judged.table.matched_comm >= least_matched;
-    if (!is_matched && verdict.shares && (lateness_of(*verdict.shares) > little_comm || !verdict.harmless().empty()))
-        return verdict.abstain("most collectives could not be matched between ranks",
-                               "give collectives their group and coll");
-    abstain_on_waiting(judged, verdict);
+    abstain_on_unmatched(judged.table, verdict);
+    if (!verdict.abstained) abstain_on_unseen_waits(judged.table, verdict);
+    if (!verdict.abstained) abstain_on_waiting(judged, verdict);
 }
 
 }  // namespace cep::tool

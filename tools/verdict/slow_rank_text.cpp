@@ -118,6 +118,11 @@ std::string compare_groups(const Finding& group) {
                        duration(usual_ms), fast, times(group.slowdown));
 }
 
+std::string describe_group(const Finding& group) {
+    const std::string text = fmt::format("{}, {}{}", compare_groups(group), when(group), also_slow(group));
+    return group.stage ? fmt::format("pipeline stage {}: {}", *group.stage, text) : text;
+}
+
 std::vector<std::string> next_steps_at(const Finding& worst, bool is_on_slow_host) {
     if (is_on_slow_host)
         return {fmt::format("look at {}: {}, its CPUs and other processes, its network", worst.typical_host,

@@ -19,6 +19,8 @@ namespace cep::tool {
 [[nodiscard]] std::string describe_straggler(const Finding& straggler);
 /// "forward takes 45.0 ms on ranks 0–4, 30.0 ms on ranks 5–7 (1.50 times as long)".
 [[nodiscard]] std::string compare_groups(const Finding& group);
+/// The same, with its stage and the steps in which it is so.
+[[nodiscard]] std::string describe_group(const Finding& group);
 [[nodiscard]] std::vector<std::string> next_steps_at(const Finding& worst, bool is_on_slow_host);
 
 }  // namespace cep::tool

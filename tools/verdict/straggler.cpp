@@ -273,10 +273,9 @@ class Finder {
         } else {
             one.is_costly = weight_of(one) > StragglerRules::least_cost * typical_ms(table_.median_step_ms);
         }
+        if (one.phase == uncovered_name && !one.keeps_waiting) return;  // it may be waiting itself
         // In a pipeline, its neighbours wait, too: the replay says how long.
-        const bool may_be_waited_for = one.kind == FindingKind::straggler || is_pipeline_;
-        const bool is_certain = may_be_waited_for && one.phase != uncovered_name;
-        if (!is_certain && !one.keeps_waiting) return;
+        if (one.kind == FindingKind::group && !one.keeps_waiting && !is_pipeline_) one.kind = FindingKind::difference;
         result_.push_back(std::move(one));
     }
 
@@ -303,32 +302,42 @@ class Finder {
         return waits_ms;
     }
 
-    /// By how much the others, of whom `others_ms` is the median, wait longer than these, in a slow step, mean.
+    /// By how much the others, of whom `others_ms` is the median, wait longer than these, in a slow step, mean. NaN if
+    /// that is not known of both.
     [[nodiscard]] double longer_waits_ms(const Straggler& one, const std::vector<double>& others_ms,
                                          const StepMatrix& waits) const {
         const std::vector<double> own_ms = quantiles_over_ranks(waits, one.rank_indices, 0.5);
-        return mean_of(waits_of(one, [&](std::size_t step) { return others_ms[step] - own_ms[step]; }));
+        const auto longer_ms = waits_of(one, [&](std::size_t step) { return others_ms[step] - own_ms[step]; });
+        return longer_ms.empty() ? NAN : mean_of(longer_ms);
     }
 
     // The job loses at most what these exceed the others by, and what each of the others need not wait.
     void bound_cost(Straggler& one, const std::vector<std::size_t>& others) const {
         const std::vector<double> others_ms = quantiles_over_ranks(table_.wait_ms, others, 0.5);
         const std::vector<double> waits_ms = waits_of(one, [&](std::size_t step) { return others_ms[step]; });
-        const bool is_known = !waits_ms.empty();
         constexpr double least_quantile = 0.25;  // the least may be of lost rows
         const std::vector<std::vector<double>> avoidable_ms =
             quantiles_over_ranks(table_.avoidable_ms, others, std::array{least_quantile, 0.5});
-        double most_ms = std::min(one.all_excess_ms, least_wait_ms(one, others, table_.avoidable_ms));
-        if (const auto least = waits_of(one, [&](std::size_t step) { return avoidable_ms[0][step]; }); !least.empty())
-            most_ms = std::min(most_ms, mean_of(least));
         const double longer_ms = longer_waits_ms(one, others_ms, table_.wait_ms);
+        const bool is_known = !std::isnan(longer_ms) && any_comm(others) && any_comm(one.rank_indices);
+        double most_ms = one.all_excess_ms;
+        if (is_known) most_ms = std::min(most_ms, least_wait_ms(one, others, table_.avoidable_ms));
+        const auto least = waits_of(one, [&](std::size_t step) { return avoidable_ms[0][step]; });
+        if (is_known && !least.empty()) most_ms = std::min(most_ms, mean_of(least));
         judge(one, is_known, longer_ms, most_ms);
+        const std::vector<double> uncovered_ms = quantiles_over_ranks(table_.uncovered_ms, others, 0.5);
+        one.may_keep_waiting =
+            !one.keeps_waiting && longer_waits_ms(one, uncovered_ms, table_.uncovered_ms) > one.excess_ms / 2;
         if (!is_known) return;
         constexpr double much_longer = 1.25;
         one.waited_share = share_of(one, longer_waits_ms(one, avoidable_ms[1], table_.avoidable_ms));
         one.is_up_to_hosts = share_of(one, longer_ms) > much_longer * one.waited_share;
         one.least_wait_share = share_of(one, least_wait_ms(one, others, table_.wait_ms));
         one.waiters_median_wait_ms = median_of(waits_ms);
+    }
+
+    [[nodiscard]] bool any_comm(const std::vector<std::size_t>& ranks) const {
+        return sum_ms(quantiles_over_ranks(table_.comm_ms, ranks, 0.5)) > 0;
     }
 
     /// What each of the others waits at least in a slow step, mean.

@@ -212,6 +212,9 @@ class Judge {
                                          format_plural(table_.steps.size(), "recorded step"),
                                          table_.steps.size() == 1 ? "is" : "are", StragglerRules::least_steps),
                              "record more steps");
+        } else if (const auto rank = rank_of_other_steps()) {
+            verdict_.abstain(fmt::format("rank {} was recorded in other steps than its peers", *rank),
+                             "record the same steps on all ranks, and number them alike");
         } else if (table_.local.empty()) {
             verdict_.abstain("no phases of a step are timed", "time data loading, forward, backward and optimizer");
         } else if (lost_share() > too_much_lost) {
@@ -227,6 +230,20 @@ class Judge {
         std::size_t largest = 0;
         for (const PeerGroup& group : groups_) largest = std::max(largest, group.ranks.size());
         return largest;
+    }
+
+    /// A rank that has steps enough, but hardly any of them in common with another rank.
+    [[nodiscard]] std::optional<std::int64_t> rank_of_other_steps() const {
+        const std::vector<std::size_t> ranks = count_ranks(table_.step_ms);
+        for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank) {
+            const std::span<const float> step_ms = table_.step_ms.of_rank(rank);
+            std::size_t common = 0;
+            for (std::size_t step = 0; step < ranks.size(); ++step)
+                common += !is_missing(step_ms[step]) && ranks[step] > 1;
+            if (common < StragglerRules::least_steps && count_values(step_ms) >= StragglerRules::least_steps)
+                return table_.ranks[rank].rank;
+        }
+        return std::nullopt;
     }
 
     [[nodiscard]] double lost_share() const {

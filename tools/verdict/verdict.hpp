@@ -67,11 +67,15 @@ struct Verdict {
         const Finding* const stage = first_of(FindingKind::stage);
         return stage != nullptr && stage->slow_ms ? stage : nullptr;
     }
-    /// Slow ranks that cost something, and those that do not: nobody waits for them, or for too short a time.
+    /// Slow ranks, and groups, that cost something.
     [[nodiscard]] Findings stragglers() const { return findings_of(FindingKind::straggler, true); }
-    [[nodiscard]] Findings harmless() const { return findings_of(FindingKind::straggler, false); }
-    /// Groups that cost something.
     [[nodiscard]] Findings groups() const { return findings_of(FindingKind::group, true); }
+    /// Slow ranks that cost nothing, and what ranks differ in: nobody waits for them, or for too short a time.
+    [[nodiscard]] Findings harmless() const {
+        return findings_that([](const Finding& one) {
+            return (one.kind == FindingKind::straggler && !one.is_costly) || one.kind == FindingKind::difference;
+        });
+    }
     /// Of everyone's steps, in their order.
     [[nodiscard]] Findings changes() const {
         return findings_that([](const Finding& one) { return one.kind == FindingKind::change; });

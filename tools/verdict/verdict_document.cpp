@@ -106,7 +106,9 @@ class Sentences {
                 text = "No straggler: no slow rank costs 1 % of the time";
                 break;
             }
-            if (straggler->pattern == Pattern::persistent) text = "No straggler: no rank keeps the others waiting";
+            if (straggler->pattern == Pattern::persistent)
+                text = verdict_.ranks == 2 ? "No straggler: neither rank keeps the other waiting"
+                                           : "No straggler: no rank keeps the others waiting";
         }
         return text + "." + worst_of_history(" But ");
     }
@@ -260,10 +262,13 @@ class Sentences {
         for (const Finding* const straggler : harmless_) {
             if (!straggler->keeps_waiting && straggler->pattern != Pattern::persistent) continue;
             if (notes++ == max_shown) break;
-            document_.evidence.push_back(
-                straggler->keeps_waiting ? fmt::format("{}; that costs {} of the time", describe_straggler(*straggler),
-                                                       format_percent(straggler->cost_share.value_or(0)))
-                                         : "nobody waits for " + describe_straggler(*straggler));
+            const bool is_group = straggler->kind == FindingKind::difference;
+            const std::string text = is_group ? describe_group(*straggler) : describe_straggler(*straggler);
+            if (straggler->keeps_waiting)
+                document_.evidence.push_back(fmt::format("{}; that costs {} of the time", text,
+                                                         format_percent(straggler->cost_share.value_or(0))));
+            else
+                document_.evidence.push_back((is_group ? "nobody waits for this: " : "nobody waits for ") + text);
         }
         if (verdict_.gpu_hours_lost && *verdict_.gpu_hours_lost >= 0.1)
             document_.add_minor(
@@ -275,12 +280,10 @@ class Sentences {
 
     void add_groups() {
         for (const Finding* const one : groups_) {
-            const Finding& group = *one;
-            std::string text = fmt::format("{}, {}{}", compare_groups(group), when(group), also_slow(group));
-            if (group.stage) text = fmt::format("pipeline stage {}: {}", *group.stage, text);
-            if (group.waiters_median_wait_ms && verdict_.ranks > 2)
+            std::string text = describe_group(*one);
+            if (one->waiters_median_wait_ms && verdict_.ranks > 2)
                 text += fmt::format("; meanwhile the faster ones wait {} a step in collectives",
-                                    format_duration_ms(*group.waiters_median_wait_ms));
+                                    format_duration_ms(*one->waiters_median_wait_ms));
             document_.evidence.push_back(text);
         }
         if (groups_.empty()) return;

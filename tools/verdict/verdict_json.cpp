@@ -32,7 +32,9 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
     json.members("headline", text.headline, "bound", bound_name(verdict.bound), "evidence", text.evidence, "next",
                  text.next);
     json.objects("stragglers", verdict.stragglers(), straggler);
-    json.objects("harmless", verdict.harmless(), straggler);
+    Findings harmless = verdict.harmless();
+    std::erase_if(harmless, [](const Finding* one) { return one->kind != FindingKind::straggler; });
+    json.objects("harmless", harmless, straggler);
     json.objects("slow_hosts", verdict.slow_hosts,
                  [&](const SlowHost& host) { json.members("host", host.host, "ranks", host.ranks); });
     json.object_or_null("stage_imbalance", verdict.stage_imbalance(), [&](const Finding& imbalance) {
