@@ -14,7 +14,9 @@ class StepSet {
   public:
     void add(std::int64_t step) {
         if (!steps_.empty() && steps_.back() == step) return;
+        const bool ascends = sorted_ == steps_.size() && (steps_.empty() || steps_.back() < step);
         steps_.push_back(step);
+        sorted_ += ascends;
         sort_if_long();
     }
     /// Ranks usually have the same steps as the one before: that is seen in no time.
@@ -30,6 +32,7 @@ class StepSet {
     }
     /// Call it after the last step, and before steps().
     void sort() {
+        if (sorted_ == steps_.size()) return;
         std::sort(steps_.begin(), steps_.end());
         steps_.erase(std::unique(steps_.begin(), steps_.end()), steps_.end());
         sorted_ = steps_.size();
@@ -40,8 +43,7 @@ class StepSet {
   private:
     // A rank that goes back and forth between few steps makes no longer list.
     void sort_if_long() {
-        constexpr std::size_t few = 1024;
-        if (steps_.size() > std::max(few, 2 * sorted_)) sort();
+        if (steps_.size() > 2 * sorted_) sort();
     }
 
     std::vector<std::int64_t> steps_;

@@ -2,8 +2,10 @@
 //
 // The phase table of each rank, host or window of steps by itself.
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
+#include <queue>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -75,35 +77,47 @@ void add_groups(const std::vector<Group>& groups, const Grouping& grouping, std:
         }
 }
 
-/// Moves the spans of steps up to `last_step` from those that are left to a window.
-void move_spans(SpansOfPhase& left, std::int64_t last_step, std::vector<SpansOfPhase>& window) {
-    SpansOfPhase moved = left;
+/// Takes the spans of steps up to `last_step` off those that are left, which begin with one of them.
+SpansOfPhase take_spans(SpansOfPhase& left, std::int64_t last_step) {
+    SpansOfPhase taken = left;
     const SampleList& samples = left.phase->samples;
     while (left.first < left.last && left.series->steps[samples[left.first].step_index] <= last_step) ++left.first;
-    moved.last = left.first;
-    if (moved.first < moved.last) window.push_back(moved);
+    taken.last = left.first;
+    return taken;
 }
 
-/// Window by window. A few at a time, as a window of one step has as many pieces as there are phases of ranks.
+/// Window by window, a few at a time: each has pieces of all phases of all ranks with spans in it.
 void add_windows(const Job& job, const Grouping& grouping, std::size_t threads, std::vector<GroupSummary>& result) {
     constexpr std::size_t pieces_at_a_time = std::size_t{1} << 16;
     std::vector<SpansOfPhase> left;
     for (const SeriesOfRank& of : all_series(job.ranks)) add_spans(of, left);
-    std::vector<Group> windows;
-    const auto add = [&] {
-        for (SpansOfPhase& spans : left)
-            for (Group& window : windows)
-                move_spans(spans, end_of_window(window.first, grouping.window_steps), window.spans);
-        add_groups(windows, grouping, threads, result);
-        windows.clear();
+    using NextWindow = std::pair<std::int64_t, std::size_t>;  // its first step, index of what is left
+    std::priority_queue<NextWindow, std::vector<NextWindow>, std::greater<>> next;
+    const auto push = [&](std::size_t i) {
+        const SpansOfPhase& of = left[i];
+        if (of.first == of.last) return;
+        const std::int64_t step = of.series->steps[of.phase->samples[of.first].step_index];
+        next.emplace(window_of(step, grouping.window_steps), i);
     };
-    for (const std::int64_t step : all_steps(job.ranks)) {
-        const std::int64_t first = window_of(step, grouping.window_steps);
-        if (!windows.empty() && windows.back().first == first) continue;
-        if (windows.size() * left.size() >= pieces_at_a_time) add();
-        windows.push_back({first, {}, {}});
+    for (std::size_t i = 0; i < left.size(); ++i) push(i);
+    std::vector<Group> windows;
+    std::size_t pieces = 0;
+    while (!next.empty()) {
+        const auto [first, i] = next.top();
+        next.pop();
+        if (windows.empty() || windows.back().first != first) {
+            if (pieces >= pieces_at_a_time) {
+                add_groups(windows, grouping, threads, result);
+                windows.clear();
+                pieces = 0;
+            }
+            windows.push_back({first, {}, {}});
+        }
+        windows.back().spans.push_back(take_spans(left[i], end_of_window(first, grouping.window_steps)));
+        ++pieces;
+        push(i);
     }
-    add();
+    add_groups(windows, grouping, threads, result);
 }
 
 /// What a group is compared by: of a rank, what it does itself in a step, where that is known.
