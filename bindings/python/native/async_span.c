@@ -64,11 +64,11 @@ static bool end_with_future(async_span_object* self, PyObject* future) {
     expect_callback(self);
     set_reference(&self->future, future);
     list_span(self);
-    return is_done(PyObject_CallMethod(future, "add_done_callback", "O", self));
+    return is_done(CALL_METHOD(future, "add_done_callback", self, NULL));
 }
 
 bool end_with_work(PyObject* object, PyObject* work) {
-    PyObject* future = PyObject_CallMethod(work, "get_future", NULL);
+    PyObject* future = CALL_METHOD(work, "get_future", NULL);
     if (future == NULL) PyErr_Clear();
     const bool ended = end_with_future((async_span_object*)object, future);
     Py_XDECREF(future);
@@ -98,7 +98,7 @@ bool end_done_spans(PyObject* profiler) {
         PyObject* future = span->future;
         if (future == NULL) continue;
         Py_INCREF(future);
-        const int done = truth_of(PyObject_CallMethod(future, "done", NULL));
+        const int done = truth_of(CALL_METHOD(future, "done", NULL));
         ended = done == 0 || (done > 0 && end_open_span(span, NULL));
         Py_DECREF(future);
     }

@@ -10,6 +10,7 @@ typedef struct {
     PyObject* after;           ///< called at the end; NULL or None: nothing
     PyObject* leaf_hooks;      ///< of outputs that are parameters or inputs, by id(); others' go with their graph
     char is_running;           ///< from the first gradient to the end
+    char has_watched;          ///< an output of the last forward
 } backward_object;
 
 static PyObject* none_or_failure(bool done) {
@@ -23,7 +24,7 @@ static bool remove_leaf_hooks(backward_object* self) {
     PyObject *key = NULL, *handle = NULL;
     bool removed = true;
     for (Py_ssize_t at = 0; PyDict_Next(hooks_then, &at, &key, &handle);)
-        removed = is_done(PyObject_CallMethod(handle, "remove", NULL)) && removed;
+        removed = is_done(CALL_METHOD(handle, "remove", NULL)) && removed;
     Py_DECREF(hooks_then);
     return removed;
 }
@@ -84,23 +85,18 @@ static PyObject* backward_abandon(PyObject* object, PyObject* unused) {
 }
 
 /// What register_hook() does, without the Python in it. The hook is its own key.
-static bool hook_output(backward_object* self, PyObject* tensor) {
-    if ((PyObject*)Py_TYPE(tensor) != hooks.tensor)
-        return is_done(PyObject_CallMethod(tensor, "register_hook", "O", self));
-    PyObject* place = attribute_of(tensor, "_backward_hooks");
-    if (place != NULL && place != Py_None) {
-        const bool added = PyObject_SetItem(place, (PyObject*)self, (PyObject*)self) == 0;
-        Py_DECREF(place);
-        return added;
-    }
+static bool hook_output(backward_object* self, PyObject* tensor, PyObject* node) {
+    if ((PyObject*)Py_TYPE(tensor) != hooks.tensor) return is_done(CALL_METHOD(tensor, "register_hook", self, NULL));
+    PyObject* place = ATTRIBUTE(tensor, "_backward_hooks");
+    if (place == NULL) return false;
+    const bool is_new = place == Py_None;
+    if (is_new) Py_DECREF(place);
+    if (is_new) place = PyObject_CallObject(hooks.ordered_dict, NULL);
+    bool added = place != NULL && PyObject_SetItem(place, (PyObject*)self, (PyObject*)self) == 0;
+    if (is_new)
+        added = added && SET_ATTRIBUTE(tensor, "_backward_hooks", place) &&
+                is_done(CALL_METHOD(node, "_register_hook_dict", tensor, NULL));
     Py_XDECREF(place);
-    place = place != NULL ? PyObject_CallObject(hooks.ordered_dict, NULL) : NULL;
-    PyObject* node = place != NULL && PyObject_SetItem(place, (PyObject*)self, (PyObject*)self) == 0 &&
-                             PyObject_SetAttrString(tensor, "_backward_hooks", place) == 0
-                         ? attribute_of(tensor, "grad_fn")
-                         : NULL;
-    const bool added = node != NULL && is_done(PyObject_CallMethod(node, "_register_hook_dict", "O", tensor));
-    DROP(place, node);
     return added;
 }
 
@@ -108,7 +104,7 @@ static bool hook_leaf(backward_object* self, PyObject* tensor) {
     if (self->leaf_hooks == NULL && (self->leaf_hooks = PyDict_New()) == NULL) return false;
     PyObject* key = PyLong_FromVoidPtr(tensor);
     PyObject* handle = key != NULL && PyDict_Contains(self->leaf_hooks, key) == 0
-                           ? PyObject_CallMethod(tensor, "register_hook", "O", self)
+                           ? CALL_METHOD(tensor, "register_hook", self, NULL)
                            : NULL;
     const bool hooked = handle == NULL || PyDict_SetItem(self->leaf_hooks, key, handle) == 0;
     DROP(key, handle);
@@ -116,15 +112,27 @@ static bool hook_leaf(backward_object* self, PyObject* tensor) {
 }
 
 static bool watch_tensor(backward_object* self, PyObject* tensor) {
-    const int has_gradient = truth_of(attribute_of(tensor, "requires_grad"));
-    if (has_gradient <= 0) return has_gradient == 0;
-    const int is_leaf = truth_of(attribute_of(tensor, "is_leaf"));
-    if (is_leaf != 0) return is_leaf > 0 && hook_leaf(self, tensor);
-    return hook_output(self, tensor);
+    PyObject* node = ATTRIBUTE(tensor, "grad_fn");
+    const bool is_leaf = node == Py_None;
+    const bool hooked = node != NULL && !is_leaf && hook_output(self, tensor, node);
+    Py_XDECREF(node);
+    self->has_watched |= hooked;
+    if (!is_leaf) return hooked;
+    const int has_gradient = truth_of(ATTRIBUTE(tensor, "requires_grad"));
+    return has_gradient == 0 || (has_gradient > 0 && hook_leaf(self, tensor));
+}
+
+bool is_backward_running(PyObject* object) {
+    return ((backward_object*)object)->is_running;
+}
+
+bool has_watched_output(PyObject* object) {
+    return ((backward_object*)object)->has_watched;
 }
 
 bool watch_output(PyObject* object, PyObject* output) {
     backward_object* self = (backward_object*)object;
+    self->has_watched = false;
     const int is_tensor = PyObject_IsInstance(output, hooks.tensor);
     if (is_tensor != 0) return is_tensor > 0 && watch_tensor(self, output);
     PyObject* tensors = PyObject_CallFunctionObjArgs(hooks.tensors_in, output, NULL);

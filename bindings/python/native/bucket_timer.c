@@ -27,19 +27,16 @@ typedef struct {
     PyObject* below_autograd;  ///< the dispatcher skips the keys of this function within it
 } bucket_function_object;
 
-static bool says(PyObject* object, const char* method) {
-    return truth_of(PyObject_CallMethod(object, method, NULL)) > 0;
-}
-
 /// Not DDP's own of the parameters that it has not used.
 static bool has_gradients(PyObject* tensor) {
-    return says(tensor, "is_floating_point") || (PyErr_Occurred() == NULL && says(tensor, "is_complex"));
+    if (truth_of(CALL_METHOD(tensor, "is_floating_point", NULL)) > 0) return true;
+    return PyErr_Occurred() == NULL && truth_of(CALL_METHOD(tensor, "is_complex", NULL)) > 0;
 }
 
 static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group, PyObject* tensor, bool is_async) {
     const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
     PyObject* indices = PyTuple_GetItem(group, group_indices_at);
-    PyObject* bytes = attribute_of(tensor, "nbytes");
+    PyObject* bytes = ATTRIBUTE(tensor, "nbytes");
     if (bytes == NULL) return NULL;
     return Py_BuildValue("(NOOLOO)", bytes, Py_None, PyTuple_GetItem(group, group_name_at),
                          take_index(indices, profiler->step, 1), Py_None, is_async ? Py_True : Py_False);
@@ -100,10 +97,10 @@ static bool end_bucket(const bucket_timer_object* self, PyObject* begun, PyObjec
 static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operator_, PyObject* args,
                                      PyObject* keywords) {
     PyObject* guard = PyObject_CallObject(below_autograd, NULL);
-    PyObject* entered = guard != NULL ? PyObject_CallMethod(guard, "__enter__", NULL) : NULL;
+    PyObject* entered = guard != NULL ? CALL_METHOD(guard, "__enter__", NULL) : NULL;
     PyObject* result = entered != NULL ? PyObject_Call(operator_, args, keywords) : NULL;
     taken_error error = take();
-    PyObject* left = entered != NULL ? PyObject_CallMethod(guard, "__exit__", "OOO", Py_None, Py_None, Py_None) : NULL;
+    PyObject* left = entered != NULL ? CALL_METHOD(guard, "__exit__", Py_None, Py_None, Py_None, NULL) : NULL;
     if (left == NULL) PyErr_Clear();
     DROP(left, entered, guard);
     put_back(error);

@@ -8,12 +8,14 @@ enum { forward_at, no_grad_at, backward_at, graph_task_at, is_grad_enabled_at, p
 typedef struct {
     PyObject_HEAD PyObject* model;
     PyObject* parts[part_count];
-    PyObject* before;                 ///< called before each call of the model, recorded or not; NULL or None: nothing
-    PyObject* after;                  ///< called with the output of a forward with gradients; NULL or None: nothing
-    PyObject* timed;                  ///< a timed_forward_object: what takes the place of the model's call
-    PyObject* beside;                 ///< what was in that place before; NULL: nothing
+    PyObject* before;  ///< called with the model before each of its calls, recorded or not; NULL or None: nothing
+    PyObject* after;   ///< called with the output of a forward with gradients; NULL or None: nothing
+    PyObject* timed;   ///< a timed_forward_object: what takes the place of the model's call
+    PyObject* beside;  ///< what was in that place before; NULL: nothing
     const profiler_object* profiler;  ///< which `backward` keeps
     bool is_on, is_placed;
+    bool asks_engine;  ///< whether a call is inside of a backward: others are known to be outside
+    int asked;
 } forward_object;
 
 /// What takes the place of a model's call.
@@ -22,10 +24,18 @@ typedef struct {
     PyObject* original;
 } timed_forward_object;
 
-static bool is_in_graph_task(const forward_object* self) {
+enum { first_calls = 16 };
+
+/// A call inside of a backward repeats one that was made without gradients, or whose output has begun that backward, or
+/// the model has been called so from the first. The engine is not asked of others, which takes microseconds.
+static bool is_in_graph_task(forward_object* self) {
+    const bool is_new = self->asked < first_calls;
+    if (!is_new && !self->asks_engine && !is_backward_running(self->parts[backward_at])) return false;
     PyObject* task = PyObject_CallObject(self->parts[graph_task_at], NULL);
     const bool found = task != NULL && PyLong_AsLongLong(task) != -1;
     Py_XDECREF(task);
+    self->asked += is_new;
+    self->asks_engine |= found;
     return found;
 }
 
@@ -35,26 +45,33 @@ static bool makes_gradients(const forward_object* self) {
 
 /// The phase that times a call (borrowed); NULL for one inside of a call or of a backward (activation checkpointing),
 /// which is part of that, or with an exception.
-static PyObject* begin_forward(const forward_object* self) {
+static PyObject* begin_forward(forward_object* self) {
     if (!self->is_on || !is_recording(self->profiler) || is_in_graph_task(self)) return NULL;
     if (!abandon_backward(self->parts[backward_at])) return NULL;
     const unsigned long thread = this_thread();
     if (has_keyed_span(self->parts[forward_at], thread) || has_keyed_span(self->parts[no_grad_at], thread)) return NULL;
-    PyObject* phase = self->parts[makes_gradients(self) ? forward_at : no_grad_at];
+    const bool has_gradients = makes_gradients(self);
+    PyObject* phase = self->parts[has_gradients ? forward_at : no_grad_at];
+    self->asks_engine |= !has_gradients;
     return PyErr_Occurred() == NULL && begin_keyed_span(phase, thread) ? phase : NULL;
 }
 
-static bool end_forward(const forward_object* self, PyObject* phase, PyObject* output, PyObject* error) {
+static bool end_forward(forward_object* self, PyObject* phase, PyObject* output, PyObject* error) {
     const unsigned long thread = this_thread();
     if (!has_keyed_span(phase, thread)) return true;  // abandoned
     if (!end_keyed_span(phase, thread, error)) return false;
     if (output == NULL || phase != self->parts[forward_at]) return true;
     if (!watch_output(self->parts[backward_at], output)) return false;
+    self->asks_engine |= !has_watched_output(self->parts[backward_at]);
     return !is_given(self->after) || is_done(PyObject_CallFunctionObjArgs(self->after, output, NULL));
 }
 
-static PyObject* time_forward(const forward_object* self, PyObject* original, PyObject* args, PyObject* keywords) {
-    if (is_given(self->before) && !is_done(PyObject_CallObject(self->before, NULL)) && !note_failure()) return NULL;
+static bool call_before(forward_object* self) {
+    return !is_given(self->before) || is_done(call_with(self->before, self->model)) || note_failure();
+}
+
+static PyObject* time_forward(forward_object* self, PyObject* original, PyObject* args, PyObject* keywords) {
+    if (!call_before(self)) return NULL;
     PyObject* phase = begin_forward(self);
     if (phase == NULL) return note_failure() ? PyObject_Call(original, args, keywords) : NULL;
     PyObject* output = PyObject_Call(original, args, keywords);
@@ -76,7 +93,9 @@ static PyObject* timed_forward_call(PyObject* object, PyObject* args, PyObject* 
 // The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
 // copied nor pickled with the module. A module of PyTorch's looks at what setattr() sets for long: this goes past it.
 
-static const char place_name[] = "_compiled_call_impl";
+static PyObject* place_name(void) {
+    return TEXT("_compiled_call_impl");
+}
 
 static PyObject* new_timed_forward(forward_object* self, PyObject* original) {
     timed_forward_object* made = (timed_forward_object*)PyType_GenericAlloc(timed_forward_type, 0);
@@ -87,7 +106,7 @@ static PyObject* new_timed_forward(forward_object* self, PyObject* original) {
 }
 
 static bool make_timed(forward_object* self, PyObject* beside) {
-    PyObject* own = is_given(beside) ? NULL : PyObject_GetAttrString(self->model, "_call_impl");
+    PyObject* own = is_given(beside) ? NULL : ATTRIBUTE(self->model, "_call_impl");
     PyObject* made = is_given(beside) || own != NULL ? new_timed_forward(self, own != NULL ? own : beside) : NULL;
     Py_XDECREF(own);
     if (made == NULL) return false;
@@ -98,10 +117,10 @@ static bool make_timed(forward_object* self, PyObject* beside) {
 }
 
 static bool put_in_place(forward_object* self, PyObject* attributes) {
-    PyObject* beside = PyDict_GetItemString(attributes, place_name);
+    PyObject* beside = PyDict_GetItem(attributes, place_name());
     if ((self->timed == NULL || beside != self->beside) && !make_timed(self, beside)) return false;
     self->is_placed = true;
-    return PyDict_SetItemString(attributes, place_name, self->timed) == 0;
+    return PyDict_SetItem(attributes, place_name(), self->timed) == 0;
 }
 
 /// What is to be in the place without the calls that are no longer wanted; NULL: nothing.
@@ -118,17 +137,17 @@ static PyObject* wanted_beside(const forward_object* self) {
 /// If somebody has replaced it since, that stays, and what it calls does no more than the original.
 static bool take_away(forward_object* self, PyObject* attributes) {
     self->is_placed = false;
-    if (PyDict_GetItemString(attributes, place_name) != self->timed) return true;
+    if (PyDict_GetItem(attributes, place_name()) != self->timed) return true;
     PyObject* beside = wanted_beside(self);
-    if (beside != NULL) return PyDict_SetItemString(attributes, place_name, beside) == 0;
-    return PyDict_DelItemString(attributes, place_name) == 0;
+    if (beside != NULL) return PyDict_SetItem(attributes, place_name(), beside) == 0;
+    return PyDict_DelItem(attributes, place_name()) == 0;
 }
 
 /// The model's call is replaced while it is timed, and while each call is announced.
 static bool follow(forward_object* self) {
     const bool wanted = self->is_on || is_given(self->before);
     if (wanted == self->is_placed) return true;
-    PyObject* attributes = PyObject_GetAttrString(self->model, "__dict__");
+    PyObject* attributes = ATTRIBUTE(self->model, "__dict__");
     const bool followed = attributes != NULL && (wanted ? put_in_place(self, attributes) : take_away(self, attributes));
     Py_XDECREF(attributes);
     return followed;

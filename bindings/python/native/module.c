@@ -41,11 +41,10 @@ static PyObject* turn_codes(PyObject* module, PyObject* args) {
     if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &codes, &on)) return NULL;
     for (Py_ssize_t i = 0; i < PyList_Size(codes); ++i) {
         if (!PyArg_ParseTuple(PyList_GetItem(codes, i), "OOO", &function, &own, &other)) return NULL;
-        PyObject* now = attribute_of(function, "__code__");
+        PyObject* now = ATTRIBUTE(function, "__code__");
         Py_XDECREF(now);  // the list keeps those that are compared
         if (now == NULL) return NULL;
-        if (now == (on ? own : other) && PyObject_SetAttrString(function, "__code__", on ? other : own) != 0)
-            return NULL;
+        if (now == (on ? own : other) && !SET_ATTRIBUTE(function, "__code__", on ? other : own)) return NULL;
     }
     return PyBool_FromLong(0);
 }

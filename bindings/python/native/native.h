@@ -180,9 +180,28 @@ static inline PyObject* none_if(bool done) {
 static inline PyObject* call_with(PyObject* function, PyObject* argument) {
     return argument != NULL ? PyObject_CallFunctionObjArgs(function, argument, NULL) : NULL;
 }
-static inline PyObject* attribute_of(PyObject* object, const char* name) {
-    return object != NULL ? PyObject_GetAttrString(object, name) : NULL;
+static inline PyObject* get_attribute(PyObject* object, PyObject* name) {
+    return object != NULL && name != NULL ? PyObject_GetAttr(object, name) : NULL;
 }
+static inline bool set_attribute(PyObject* object, PyObject* name, PyObject* value) {
+    return name != NULL && PyObject_SetAttr(object, name, value) == 0;
+}
+
+/// A literal as Python's text, made once: a new one at each look-up would find nothing in Python's cache of look-ups,
+/// and drive out what is in it.
+static inline PyObject* kept_text(PyObject** kept, const char* text) {
+    if (*kept == NULL) *kept = PyUnicode_InternFromString(text);
+    return *kept;
+}
+#define TEXT(literal)               \
+    __extension__({                 \
+        static PyObject* text_;     \
+        kept_text(&text_, literal); \
+    })
+#define ATTRIBUTE(object, name) get_attribute(object, TEXT(name))
+#define SET_ATTRIBUTE(object, name, value) set_attribute(object, TEXT(name), value)
+/// The result of a method, whose arguments end with a NULL.
+#define CALL_METHOD(object, name, ...) PyObject_CallMethodObjArgs((PyObject*)(object), TEXT(name), __VA_ARGS__)
 
 /// Whether an object that is not NULL is true; −1 with an exception. Drops it.
 static inline int truth_of(PyObject* object) {
@@ -273,6 +292,9 @@ bool abandon_backward(PyObject* backward);
 bool end_before_optimizer(PyObject* backward);
 /// Has the backward begin at the first gradient of a forward's output.
 bool watch_output(PyObject* backward, PyObject* output);
+/// Whether the last output had a tensor whose gradient begins the backward.
+bool has_watched_output(PyObject* backward);
+bool is_backward_running(PyObject* backward);
 
 /// Of hooks: a copy, deep or pickled, does nothing, and can be read without this package.
 PyObject* reduce_hook(PyObject* hook, PyObject* unused);

@@ -48,7 +48,7 @@ static PyObject* begin_update(optimizer_object* self, PyObject* optimizer, PyObj
     const bool done = recording && !changes ? begin_keyed_span(self->phase, thread)
                                             : end_keyed_span(self->phase, thread, hooks.not_finished);  // it raised
     if (!done || !changes) return none_if(done);
-    return PyObject_CallMethod((PyObject*)self, "_with_timed_closure", "OO", args, keywords);
+    return CALL_METHOD(self, "_with_timed_closure", args, keywords, NULL);
 }
 
 static bool call_after(PyObject* after) {

@@ -181,7 +181,7 @@ static PyObject* arguments_by_name(PyObject* const* args, PyObject* names) {
 
 /// Python's _make_region(), with the same arguments.
 static PyObject* make_region(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    PyObject* method = attribute_of(self, "_make_region");
+    PyObject* method = ATTRIBUTE(self, "_make_region");
     PyObject* positional = method != NULL ? tuple_of(args, count) : NULL;
     PyObject* keywords = positional != NULL ? arguments_by_name(args + count, names) : NULL;
     PyObject* region = keywords != NULL ? PyObject_Call(method, positional, keywords) : NULL;

@@ -41,7 +41,7 @@ bool begin_span(region_object* self, cep_span* span, void** stream) {
 
 /// Copies the type's name, cut to whole characters of at most error_max_bytes.
 static bool error_name(PyObject* error, char* out) {
-    PyObject* name = attribute_of(error, "__name__");
+    PyObject* name = ATTRIBUTE(error, "__name__");
     PyObject* text = name != NULL ? PyUnicode_AsUTF8String(name) : NULL;
     Py_XDECREF(name);
     if (text == NULL) return false;
@@ -102,8 +102,8 @@ bool pop_block(region_object* self, unsigned long key, block* left) {
 
 bool note_early(region_object* self, bool enters) {
     if (((profiler_object*)self->profiler)->step >= 0) return true;
-    return is_done(enters ? PyObject_CallMethod(self->profiler, "_enter_early", "O", self)
-                          : PyObject_CallMethod(self->profiler, "_leave_early", NULL));
+    return is_done(enters ? CALL_METHOD(self->profiler, "_enter_early", self, NULL)
+                          : CALL_METHOD(self->profiler, "_leave_early", NULL));
 }
 
 static PyObject* region_enter(PyObject* object, PyObject* unused) {

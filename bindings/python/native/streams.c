@@ -73,7 +73,7 @@ bool stream_address_of(PyObject* stream, void** address) {
     }
     PyObject* number = NULL;
     set_reference(&number, PyLong_CheckExact(stream) ? stream : NULL);
-    if (number == NULL) number = attribute_of(stream, "cuda_stream");
+    if (number == NULL) number = ATTRIBUTE(stream, "cuda_stream");
     const bool found = number != NULL && PyLong_CheckExact(number) && address_of(number, address);
     Py_XDECREF(number);
     PyErr_Clear();

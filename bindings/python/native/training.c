@@ -144,7 +144,7 @@ static PyObject* result_or_failure(watch_object* self, PyObject* result) {
     if (result != NULL || !PyErr_ExceptionMatches(PyExc_Exception)) return result;
     taken_error error = take();
     PyErr_NormalizeException(&error.type, &error.value, &error.traceback);
-    PyObject* told = PyObject_CallMethod((PyObject*)self, "fail", "O", error.value);
+    PyObject* told = CALL_METHOD(self, "fail", error.value, NULL);
     DROP(error.type, error.value, error.traceback);
     return told;
 }
@@ -155,7 +155,7 @@ static PyObject* before_update(watch_object* self, PyObject* optimizer) {
     self->running[self->running_count++] = (update){this_thread(), optimizer};
     const steps_object* steps = steps_of(self);
     const bool begins = steps != NULL && !steps->is_under_way && running_of(self) == 1;
-    return begins ? PyObject_CallMethod((PyObject*)self, "_begin_in_closure", NULL) : new_none();
+    return begins ? CALL_METHOD(self, "_begin_in_closure", NULL) : new_none();
 }
 
 static PyObject* watch_before_optimizer(PyObject* object, PyObject* const* args, Py_ssize_t count) {
@@ -175,7 +175,7 @@ static bool may_be_capturing(const watch_object* self) {
 }
 
 static bool has_all_needed(const watch_object* self) {
-    const int has_all = truth_of(PyObject_CallMethod(self->needed, "issubset", "O", self->stepped));
+    const int has_all = truth_of(CALL_METHOD(self->needed, "issubset", self->stepped, NULL));
     if (has_all < 0) PyErr_Clear();
     return has_all > 0;
 }
@@ -195,7 +195,7 @@ static PyObject* note_update(watch_object* self, PyObject* id) {
     ++self->updates;
     if (PySet_Add(self->stepped, id) != 0 || !set_switched(self)) return NULL;
     const bool is_end = !self->has_fetched && !self->has_forward && has_all_needed(self);
-    return is_end ? PyObject_CallMethod((PyObject*)self, "end_step", NULL) : new_none();
+    return is_end ? CALL_METHOD(self, "end_step", NULL) : new_none();
 }
 
 static PyObject* after_update(watch_object* self, PyObject* optimizer, PyObject* id) {
@@ -203,13 +203,13 @@ static PyObject* after_update(watch_object* self, PyObject* optimizer, PyObject*
     if (self->is_quiet) {
         if (this_thread() != self->thread) return new_none();
         if (is_known && is_first) return ++self->updates, new_none();
-        if (!is_done(PyObject_CallMethod((PyObject*)self, "wake", NULL))) return NULL;
+        if (!is_done(CALL_METHOD(self, "wake", NULL))) return NULL;
     }
     leave_update(self, optimizer);
     if (running_of(self) > 0) return new_none();
     const bool is_usual = is_known && is_first && self->has_found && this_thread() == self->thread;
     if (is_usual && steps_of(self) != NULL && !may_be_capturing(self)) return note_update(self, id);
-    return PyObject_CallMethod((PyObject*)self, "_after_unusual", "O", optimizer);
+    return CALL_METHOD(self, "_after_unusual", optimizer, NULL);
 }
 
 static PyObject* watch_after_optimizer(PyObject* object, PyObject* const* args, Py_ssize_t count) {
@@ -222,30 +222,27 @@ static PyObject* watch_after_optimizer(PyObject* object, PyObject* const* args, 
 }
 
 static bool is_training(const watch_object* self, PyObject* model) {
-    return truth_of(attribute_of(model, "training")) > 0 &&
-           truth_of(PyObject_CallObject(self->is_grad_enabled, NULL)) > 0;
+    return truth_of(ATTRIBUTE(model, "training")) > 0 && truth_of(PyObject_CallObject(self->is_grad_enabled, NULL)) > 0;
 }
 
-static PyObject* before_forward(watch_object* self, steps_object* steps, PyObject* called) {
-    PyObject* model = PyObject_CallMethod(called, "model", NULL);  // a weak reference
-    if (!is_given(model)) return model;
+static PyObject* before_forward(watch_object* self, steps_object* steps, PyObject* called, PyObject* model) {
     const bool trains = is_training(self, model);
-    Py_DECREF(model);
     if (PyErr_Occurred() != NULL) return NULL;
     if (!trains) return set_reference(&self->last_loader, Py_None), new_none();  // its data are for evaluation
     const bool has_stepped = PySet_Size(self->stepped) > 0;
-    if (!clear_switched(self) || PyObject_SetAttrString(called, "was_called", Py_True) != 0) return NULL;
+    if (!clear_switched(self)) return NULL;
+    if (!self->has_found && !SET_ATTRIBUTE(called, "was_called", Py_True)) return NULL;
     const bool is_begin = has_stepped && !self->has_fetched && has_all_needed(self);
-    if (is_begin || is_given(self->last_loader)) return PyObject_CallMethod((PyObject*)self, "_begin_at_forward", NULL);
+    if (is_begin || is_given(self->last_loader)) return CALL_METHOD(self, "_begin_at_forward", NULL);
     self->has_forward = true;
     return none_if(begin_next(steps));
 }
 
-static PyObject* watch_before_forward(PyObject* object, PyObject* called) {
+static PyObject* watch_before_forward(PyObject* object, PyObject* const* args, Py_ssize_t count) {
     watch_object* self = (watch_object*)object;
     steps_object* steps = steps_of(self);
-    if (steps == NULL || self->is_off || this_thread() != self->thread) return new_none();
-    return result_or_failure(self, before_forward(self, steps, called));
+    if (count < 2 || steps == NULL || self->is_off || this_thread() != self->thread) return new_none();
+    return result_or_failure(self, before_forward(self, steps, args[0], args[1]));
 }
 
 HAS_REFERENCES(watch, is_grad_enabled)
@@ -280,7 +277,8 @@ static PyMethodDef watch_methods[] = {
      "Before each step() of an optimizer."},
     {"after_optimizer", (PyCFunction)(void (*)(void))(fast_function)watch_after_optimizer, METH_FASTCALL,
      "After each step() of an optimizer. Those of one that another calls in its own step() are part of that."},
-    {"before_forward", watch_before_forward, METH_O, "Before each call of a trained model, which has a ModelWatch."},
+    {"before_forward", (PyCFunction)(void (*)(void))(fast_function)watch_before_forward, METH_FASTCALL,
+     "Before each call of a trained model: its ModelWatch, and the model."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -77,6 +77,17 @@ def test_a_checkpointed_model_itself_is_not_forward_twice(files, profiler, train
     assert sorted(names(files)) == ["backward", "forward"]
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_model_that_is_checkpointed_late_is_not_forward_twice(files, profiler, trainer, reentrant):
+    batch = trainer.batch.requires_grad_()
+    with instrumented(trainer, profiler):
+        for _ in range(20):
+            trainer.model(batch)
+        checkpoint(trainer.model, batch, use_reentrant=reentrant).pow(2).mean().backward()
+    profiler.close()
+    assert sorted(names(files)) == sorted([*["forward"] * (21 - reentrant), *["forward_no_grad"] * reentrant, *["backward"] * (not reentrant)])
+
+
 class Failing(torch.nn.Module):
     def __init__(self):
         super().__init__()

@@ -39,7 +39,7 @@ class ModelWatch:
     """Times a model's forward and backward, and calls a function before each of its calls, recorded or not, unless it is
     paused."""
 
-    def __init__(self, model: Module, profiler: Profiler, on_call: Callable[[ModelWatch], None]) -> None:
+    def __init__(self, model: Module, profiler: Profiler, on_call: Callable[[ModelWatch, Module], None]) -> None:
         self.model = weakref.ref(model)
         self.was_called = False
         self._phases = cep_torch.instrument(profiler, model, None, memory=False)

@@ -99,7 +99,7 @@ def instrument(
                 profiler, model, [] if index else optimizers, collectives=collectives and not index, memory=memory
             )
             removals.append(phases.remove)
-            phases.announcer()(functools.partial(_begin_at_forward, model, steps))
+            phases.announcer()(functools.partial(_begin_at_forward, steps))
         removals += attach_loaders(steps, prepared)
         last = optimizers[-1] if step_optimizer is None else step_optimizer
         others = [one for one in optimizers if one is not last]
@@ -110,7 +110,7 @@ def instrument(
     return Instrumentation(removals)
 
 
-def _begin_at_forward(model: Any, steps: TrainingSteps) -> None:
+def _begin_at_forward(steps: TrainingSteps, model: Any) -> None:
     """Begins a step at the model's forward, if no loader of Accelerate's has begun it."""
     if model.training:
         steps.begin()

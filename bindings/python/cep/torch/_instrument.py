@@ -165,10 +165,10 @@ class Instrumentation(Removable):
             self._forward.announce(None)
             self._forward.turn(None)
 
-    def announcer(self) -> Callable[[Optional[Callable[[], None]]], None]:
-        """What has a function called before each call of the model, recorded or not; it may begin the next step. None: no
-        more."""
-        announce: Callable[[Optional[Callable[[], None]]], None] = self._forward.announce if self._forward else lambda _: None
+    def announcer(self) -> Callable[[Optional[Callable[[Any], None]]], None]:
+        """What has a function called with the model before each of its calls, recorded or not; it may begin the next step.
+        None: no more."""
+        announce: Callable[[Optional[Callable[[Any], None]]], None] = self._forward.announce if self._forward else lambda _: None
         return announce
 
 
