@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which steps and ranks are recorded."""
 
-import math
 
 import cep
 import pytest
-from cep._options import Sampling
 
 
 def run_steps(profiler, steps):
@@ -142,11 +140,3 @@ def test_a_bound_of_the_cost_leaves_steps_out(tmp_path, files):
     after = [step for step in recorded_steps(files) if step > change["step"] + 1]
     assert all(step % change["to"] == 0 for step in after)
     assert profiler.stats.written == profiler.stats.recorded
-
-
-@pytest.mark.parametrize("rule", [(0, 100, 1), (0, 100, 10), (7, 50, 3), (20, 20, 4)], ids=str)
-def test_the_recorded_step_after_one_is_the_next_that_the_rule_records(rule):
-    sampling = Sampling(*rule, flush_every=1)
-    recorded = [step for step in range(200) if sampling.records(step)]
-    for step in range(120):
-        assert sampling.following(step) == next((other for other in recorded if other > step), math.inf)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
-import math
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,11 +142,6 @@ class Sampling(NamedTuple):
 
     def records(self, step: int) -> bool:
         return self.first <= step <= self.last and (step - self.first) % self.every == 0
-
-    def following(self, step: int) -> float:
-        """The first recorded step after this one; infinity if there is none."""
-        found = max(self.first, step + self.every - (step - self.first) % self.every)
-        return found if found <= self.last else math.inf
 
     def flushes(self, step: int) -> bool:
         return step % self.flush_every == 0

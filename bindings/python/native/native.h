@@ -236,6 +236,8 @@ bool find_stream_source(profiler_object* profiler);
 
 /// Begins a step of the trainer. `has_number`: it is not only the one after the last.
 bool go_to_step(profiler_object* profiler, long long step, bool has_number);
+/// The first recorded step after this one.
+long long next_recorded(const profiler_object* profiler, long long step);
 
 /// Makes the profiler's device current, if it has one. What leave_device() takes; without exceptions.
 PyObject* enter_device(profiler_object* profiler);

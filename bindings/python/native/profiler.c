@@ -3,6 +3,8 @@
 // ProfilerCalls: steps, the look-up of regions, and the current phase.
 #include "native.h"
 
+#include <limits.h>
+
 // ---- Steps ---------------------------------------------------------------------------------------------------------
 
 static bool set_recording(profiler_object* self, bool recording) {
@@ -64,6 +66,11 @@ static bool tell_listeners(profiler_object* self) {
     Py_DECREF(listeners);
     self->wants_steps = (char)wants_steps;
     return wants >= 0;
+}
+
+long long next_recorded(const profiler_object* self, long long step) {
+    const long long found = step < self->first ? self->first : step + self->every - (step - self->first) % self->every;
+    return found <= self->last ? found : LLONG_MAX;
 }
 
 bool go_to_step(profiler_object* self, long long step, bool has_number) {

@@ -54,7 +54,9 @@ static PyObject* timed_function_bind(PyObject* object, PyObject* instance, PyObj
 static int timed_function_init(PyObject* object, PyObject* args, PyObject* keywords) {
     timed_function_object* self = (timed_function_object*)object;
     PyObject *region = NULL, *function = NULL, *other = NULL, *switched = NULL;
-    if (!PyArg_ParseTuple(args, "O!O|OO!", region_type, &region, &function, &other, &PyList_Type, &switched)) return -1;
+    if (!PyArg_ParseTuple(args, "OO|OO!", &region, &function, &other, &PyList_Type, &switched)) return -1;
+    if (switched == NULL && !PyObject_TypeCheck(region, region_type))
+        return PyErr_Format(PyExc_TypeError, "a region is needed, not %R", region), -1;
     set_reference(&self->region, region);
     set_reference(&self->switched, switched);
     set_reference(&self->other, switched != NULL ? other : NULL);

@@ -45,11 +45,11 @@ static PyObject* steps_abandon(PyObject* object, PyObject* unused) {
     return none_if(end_step((steps_object*)object, hooks.not_finished));
 }
 
-static PyObject* steps_skip(PyObject* object, PyObject* unused) {
-    steps_object* self = (steps_object*)object;
+/// Ends a step that is not recorded, whether it has begun or not.
+static bool skip_step(steps_object* self) {
     self->is_under_way = false;
     ++self->made;
-    return none_if(go_to_step((profiler_object*)self->profiler, self->next_step++, true));  // for what comes after it
+    return go_to_step((profiler_object*)self->profiler, self->next_step++, true);  // for what comes after it
 }
 
 static int steps_init(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -77,7 +77,6 @@ static PyMethodDef steps_methods[] = {
     {"begin", (PyCFunction)(void (*)(void))(fast_function)steps_begin, METH_FASTCALL,
      "Begins the next step, unless it has begun. Its number is one more than the last, unless it is given."},
     {"end", steps_end, METH_NOARGS, "Ends the step, if it has begun."},
-    {"skip", steps_skip, METH_NOARGS, "Ends a step that is not recorded, whether it has begun or not."},
     {"abandon", steps_abandon, METH_NOARGS, "Ends the step, if it has begun, as not finished."},
     {NULL, NULL, 0, NULL},
 };
@@ -107,11 +106,17 @@ typedef struct {
     PyObject* cuda;                 ///< the dictionary of torch.cuda; None: this PyTorch has no CUDA
     PyObject* is_capturing;         ///< whether the current stream is being captured
     PyObject* is_grad_enabled;
-    update* running;  ///< of each thread the outermost first
+    PyObject* training_loaders;  ///< a set of their numbers
+    PyObject* models;            ///< a list of ModelWatches
+    PyObject* load;              ///< the region of waits for a DataLoader; None: recording has not begun
+    PyObject* get_next;          ///< what waits
+    PyObject* open_profilers;    ///< a set
+    update* running;             ///< of each thread the outermost first
     Py_ssize_t running_count, running_capacity;
     long long updates;  ///< by optimizers in this step
     long long most_updates;
-    long long replays;  ///< of CUDA graphs since an optimizer has stepped
+    long long next_recorded;  ///< the step, while it is quiet
+    long long replays;        ///< of CUDA graphs since an optimizer has stepped
     unsigned long thread;
     char watches, is_off, is_quiet, has_fetched, has_forward;
     char has_found;  ///< the models that are called
@@ -189,13 +194,49 @@ static bool clear_switched(watch_object* self) {
     return PyList_SetSlice(self->switched, 0, PyList_Size(self->switched), NULL) == 0;
 }
 
+/// Ends the step of the training.
+static bool end_training_step(watch_object* self) {
+    PyObject* stepped = self->stepped;
+    self->stepped = self->needed;
+    self->needed = stepped;
+    self->updates = 0;
+    self->has_fetched = self->has_forward = false;
+    const bool ended = clear_switched(self) && PySet_Clear(self->stepped) == 0 && end_step(steps_of(self), NULL);
+    if (!ended || PySet_Size(self->open_profilers) < 2) return ended;
+    return is_done(CALL_METHOD(self, "_has_own_profiler", NULL));
+}
+
+/// Until a recorded step comes: the models' calls are their own.
+static bool be_quiet(watch_object* self) {
+    const steps_object* steps = steps_of(self);
+    self->next_recorded = next_recorded((profiler_object*)steps->profiler, steps->next_step);
+    self->is_quiet = self->has_fetched = true;
+    for (Py_ssize_t i = 0; i < PyList_Size(self->models); ++i)
+        if (!is_done(CALL_METHOD(PyList_GetItem(self->models, i), "announce", Py_None, NULL))) return false;
+    return true;
+}
+
+static bool wake(watch_object* self) {
+    self->is_quiet = false;
+    if (!begin_next(steps_of(self))) return false;  // where those before it were skipped
+    if (self->updates > 0 && !is_done(CALL_METHOD(self->stepped, "update", self->needed, NULL))) return false;
+    bool done = true;
+    for (Py_ssize_t i = 0; done && i < PyList_Size(self->models); ++i) {
+        PyObject* model = PyList_GetItem(self->models, i);
+        PyObject* on_call = ATTRIBUTE(model, "on_call");
+        done = on_call != NULL && is_done(CALL_METHOD(model, "announce", on_call, NULL));
+        Py_XDECREF(on_call);
+    }
+    return done;
+}
+
 /// An update of the training, by an optimizer that is known.
 static PyObject* note_update(watch_object* self, PyObject* id) {
     self->replays = 0;
     ++self->updates;
     if (PySet_Add(self->stepped, id) != 0 || !set_switched(self)) return NULL;
     const bool is_end = !self->has_fetched && !self->has_forward && has_all_needed(self);
-    return is_end ? CALL_METHOD(self, "end_step", NULL) : new_none();
+    return none_if(!is_end || end_training_step(self));
 }
 
 static PyObject* after_update(watch_object* self, PyObject* optimizer, PyObject* id) {
@@ -203,7 +244,7 @@ static PyObject* after_update(watch_object* self, PyObject* optimizer, PyObject*
     if (self->is_quiet) {
         if (this_thread() != self->thread) return new_none();
         if (is_known && is_first) return ++self->updates, new_none();
-        if (!is_done(CALL_METHOD(self, "wake", NULL))) return NULL;
+        if (!wake(self)) return NULL;
     }
     leave_update(self, optimizer);
     if (running_of(self) > 0) return new_none();
@@ -221,6 +262,14 @@ static PyObject* watch_after_optimizer(PyObject* object, PyObject* const* args, 
     return result_or_failure(self, result);
 }
 
+/// The loader that was waited for last before a training forward has the training's data.
+static bool learn_loader(watch_object* self) {
+    if (!is_given(self->last_loader)) return true;
+    const bool added = PySet_Add(self->training_loaders, self->last_loader) == 0;
+    set_reference(&self->last_loader, Py_None);
+    return added;
+}
+
 static bool is_training(const watch_object* self, PyObject* model) {
     return truth_of(ATTRIBUTE(model, "training")) > 0 && truth_of(PyObject_CallObject(self->is_grad_enabled, NULL)) > 0;
 }
@@ -233,7 +282,8 @@ static PyObject* before_forward(watch_object* self, steps_object* steps, PyObjec
     if (!clear_switched(self)) return NULL;
     if (!self->has_found && !SET_ATTRIBUTE(called, "was_called", Py_True)) return NULL;
     const bool is_begin = has_stepped && !self->has_fetched && has_all_needed(self);
-    if (is_begin || is_given(self->last_loader)) return CALL_METHOD(self, "_begin_at_forward", NULL);
+    if (!learn_loader(self) || (is_begin && !end_training_step(self))) return NULL;
+    if (self->is_off) return new_none();
     self->has_forward = true;
     return none_if(begin_next(steps));
 }
@@ -245,7 +295,72 @@ static PyObject* watch_before_forward(PyObject* object, PyObject* const* args, P
     return result_or_failure(self, before_forward(self, steps, args[0], args[1]));
 }
 
-HAS_REFERENCES(watch, is_grad_enabled)
+// ---- Waits for a DataLoader
+
+/// Whether a wait is to be timed; −1 with an exception. `facts`: what patch_loaders() and PyTorch say of the iterator.
+static int wants_wait(watch_object* self, PyObject* facts) {
+    steps_object* steps = steps_of(self);
+    PyObject* loader = PyDict_GetItem(facts, TEXT("_cep_loader"));
+    if (loader == NULL) loader = Py_None;
+    if (steps == NULL) return set_reference(&self->last_loader, loader), 0;
+    if (this_thread() != self->thread) return 0;
+    PyObject* yielded = PyDict_GetItem(facts, TEXT("_num_yielded"));
+    PyObject* length = PyDict_GetItem(facts, TEXT("_cep_length"));
+    const int is_over = yielded != NULL && length != NULL ? PyObject_RichCompareBool(yielded, length, Py_GE) : 0;
+    const int is_known = PySet_Contains(self->training_loaders, loader);
+    if (is_over < 0 || is_known < 0) return -1;
+    if (self->is_quiet) {
+        if (is_known && self->updates == 0 && !is_over) return 0;  // a further batch of a step that is not recorded
+        if (is_known && !is_over) {
+            self->updates = 0;
+            if (!skip_step(steps)) return -1;
+            if (steps->next_step < self->next_recorded) return 0;
+            self->has_fetched = false;
+        }
+        if (!wake(self)) return -1;
+    }
+    if (PySet_Size(self->stepped) > 0 && !end_training_step(self)) return -1;
+    if (is_over || self->is_off) return 0;
+    if (!is_known) return set_reference(&self->last_loader, loader), 0;
+    set_reference(&self->last_loader, Py_None);
+    if (!begin_next(steps)) return -1;
+    const bool is_usual = self->has_found && PySet_Size(self->needed) > 0;
+    if (is_usual && !is_recording((profiler_object*)steps->profiler) && !be_quiet(self)) return -1;
+    return !self->is_quiet;
+}
+
+/// After a timed wait. A step that has begun with the wait at the end of a loader without a length is none.
+static bool note_fetched(watch_object* self, PyObject* item, PyObject* error) {
+    steps_object* steps = steps_of(self);
+    if (steps == NULL) return true;
+    if (item != NULL) return self->has_fetched = true, set_switched(self);
+    if (!PyErr_GivenExceptionMatches(error, PyExc_StopIteration) || self->has_fetched || self->has_forward) return true;
+    return end_step(steps, hooks.not_finished);
+}
+
+static PyObject* time_wait(watch_object* self, PyObject* args) {
+    region_object* load = (region_object*)self->load;
+    cep_span span = CEP_SPAN_NONE;
+    void* stream = NULL;
+    const bool begun = !is_recording((profiler_object*)load->profiler) || begin_span(load, &span, &stream);
+    if (!begun && !note_failure()) return NULL;
+    PyObject* item = PyObject_CallObject(self->get_next, args);
+    const taken_error error = take();
+    const bool ended = end_span(load, span, stream, error.type) && note_fetched(self, item, error.type);
+    return after_hook(ended, item, error);
+}
+
+/// What is called in the place of the __next__() of a DataLoader's iterator.
+static PyObject* watch_next_batch(PyObject* object, PyObject* args) {
+    watch_object* self = (watch_object*)object;
+    PyObject* facts = self->watches ? ATTRIBUTE(PyTuple_GetItem(args, 0), "__dict__") : NULL;
+    const int wants = facts != NULL ? wants_wait(self, facts) : -(PyErr_Occurred() != NULL);
+    Py_XDECREF(facts);
+    if (wants < 0 && !is_done(result_or_failure(self, NULL))) return NULL;
+    return wants > 0 ? time_wait(self, args) : PyObject_CallObject(self->get_next, args);
+}
+
+HAS_REFERENCES(watch, open_profilers)
 
 static int watch_clear(PyObject* object) {
     watch_object* self = (watch_object*)object;
@@ -258,17 +373,40 @@ static void watch_free(PyObject* object) {
     watch_drop(object);
 }
 
+static PyObject* watch_end_step(PyObject* object, PyObject* unused) {
+    return none_if(end_training_step((watch_object*)object));
+}
+
+static PyObject* watch_learn_loader(PyObject* object, PyObject* unused) {
+    return none_if(learn_loader((watch_object*)object));
+}
+
 static PyMemberDef watch_members[] = {
-    MEMBER(watch, steps, T_OBJECT, 0),          MEMBER(watch, optimizers, T_OBJECT, 0),
-    MEMBER(watch, stepped, T_OBJECT, 0),        MEMBER(watch, needed, T_OBJECT, 0),
-    MEMBER(watch, switched, T_OBJECT, 0),       MEMBER(watch, last_loader, T_OBJECT, 0),
-    MEMBER(watch, cuda, T_OBJECT, 0),           MEMBER(watch, is_capturing, T_OBJECT, 0),
-    MEMBER(watch, updates, T_LONGLONG, 0),      MEMBER(watch, is_grad_enabled, T_OBJECT, 0),
-    MEMBER(watch, replays, T_LONGLONG, 0),      MEMBER(watch, thread, T_ULONG, 0),
-    MEMBER(watch, watches, T_BOOL, 0),          MEMBER(watch, is_off, T_BOOL, 0),
-    MEMBER(watch, is_quiet, T_BOOL, 0),         MEMBER(watch, has_fetched, T_BOOL, 0),
-    MEMBER(watch, has_forward, T_BOOL, 0),      MEMBER(watch, has_found, T_BOOL, 0),
-    MEMBER(watch, most_updates, T_LONGLONG, 0), {NULL, 0, 0, 0, NULL},
+    MEMBER(watch, training_loaders, T_OBJECT, 0),
+    MEMBER(watch, models, T_OBJECT, 0),
+    MEMBER(watch, load, T_OBJECT, 0),
+    MEMBER(watch, get_next, T_OBJECT, 0),
+    MEMBER(watch, open_profilers, T_OBJECT, 0),
+    MEMBER(watch, steps, T_OBJECT, 0),
+    MEMBER(watch, optimizers, T_OBJECT, 0),
+    MEMBER(watch, stepped, T_OBJECT, 0),
+    MEMBER(watch, needed, T_OBJECT, 0),
+    MEMBER(watch, switched, T_OBJECT, 0),
+    MEMBER(watch, last_loader, T_OBJECT, 0),
+    MEMBER(watch, cuda, T_OBJECT, 0),
+    MEMBER(watch, is_capturing, T_OBJECT, 0),
+    MEMBER(watch, updates, T_LONGLONG, 0),
+    MEMBER(watch, is_grad_enabled, T_OBJECT, 0),
+    MEMBER(watch, replays, T_LONGLONG, 0),
+    MEMBER(watch, thread, T_ULONG, 0),
+    MEMBER(watch, watches, T_BOOL, 0),
+    MEMBER(watch, is_off, T_BOOL, 0),
+    MEMBER(watch, is_quiet, T_BOOL, 0),
+    MEMBER(watch, has_fetched, T_BOOL, 0),
+    MEMBER(watch, has_forward, T_BOOL, 0),
+    MEMBER(watch, has_found, T_BOOL, 0),
+    MEMBER(watch, most_updates, T_LONGLONG, 0),
+    {NULL, 0, 0, 0, NULL},
 };
 #undef MEMBER
 
@@ -277,6 +415,11 @@ static PyMethodDef watch_methods[] = {
      "Before each step() of an optimizer."},
     {"after_optimizer", (PyCFunction)(void (*)(void))(fast_function)watch_after_optimizer, METH_FASTCALL,
      "After each step() of an optimizer. Those of one that another calls in its own step() are part of that."},
+    {"next_batch", watch_next_batch, METH_VARARGS,
+     "What is called in the place of a DataLoader's iterator's __next__()."},
+    {"end_step", watch_end_step, METH_NOARGS, "Ends the step of the training."},
+    {"learn_loader", watch_learn_loader, METH_NOARGS,
+     "The loader that was waited for last before a training forward has the training's data."},
     {"before_forward", (PyCFunction)(void (*)(void))(fast_function)watch_before_forward, METH_FASTCALL,
      "Before each call of a trained model: its ModelWatch, and the model."},
     {NULL, NULL, 0, NULL},

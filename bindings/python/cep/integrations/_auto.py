@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import math
 import os
 import weakref
 from threading import get_ident
@@ -58,10 +57,11 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
         self.thread = 0  # of the training
         self.steps: Any = None  # TrainingSteps
         self.last_loader: Optional[int] = None  # waited for last, by its number
+        self._ended: Any = None
         self.watches = True
         """Not where it is off, and where Lightning's callback records."""
         self.is_off = False
-        self._models: list[ModelWatch] = []
+        self.models: list[ModelWatch] = []
         self._searched_levels = 0
         self.optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
         self._parameters: set[int] = set()  # of all models that are watched, by id()
@@ -69,14 +69,13 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
         self.training_loaders: set[int] = set()
         self.replays = 0  # of CUDA graphs, since an optimizer has stepped
         self.is_quiet = self.has_fetched = self.has_forward = self.has_found = False
-        self._next_recorded = 0.0  # after the step that was made quiet last
+        self.open_profilers = vars(open_profilers)["data"]
         self.stepped: set[int] = set()  # the optimizers that have stepped in this step
         self.needed: set[int] = set()
         self.updates, self.most_updates = 0, _MOST_UPDATES  # by optimizers in this step
         self.is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
         self.cuda = None if self.is_capturing is None else vars(torch.cuda)
         self.is_grad_enabled = torch.is_grad_enabled
-        self.end_of_data = self.guarded(self._end_of_data)
 
     def __reduce__(self) -> Any:
         """A copy of an optimizer with all that it has is told to the same."""
@@ -120,6 +119,7 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
 
     def _close(self) -> None:
         steps, self.steps = self.steps, None
+        self._ended = steps  # who is using them goes on
         if steps is not None:
             steps.abandon()
         undo_all(self._removals)
@@ -170,7 +170,7 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
     def _begin(self, optimizer: Optimizer) -> None:
         """At the end of the first step of an optimizer."""
         self.thread = get_ident()
-        self._learn_loader()
+        self.learn_loader()
         profiler = self.open()
         if profiler is None:
             return
@@ -202,21 +202,21 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
 
     def _watch(self, model: Module) -> None:
         assert self.profiler is not None
-        if any(watch.model() is model for watch in self._models):
+        if any(watch.model() is model for watch in self.models):
             return
         watch = ModelWatch(model, self.profiler, self.before_forward)
-        self._models.append(watch)
+        self.models.append(watch)
         self._removals.append(watch.remove)
         self._parameters |= {id(parameter) for parameter in model.parameters()}
 
     def _search_models(self) -> None:
         """Where no outermost model has been called in a whole step, those inside are watched in their place."""
-        if any(watch.was_called for watch in self._models):
+        if any(watch.was_called for watch in self.models):
             self.has_found = True
             return
         self._searched_levels += 1
         self.has_found = self._searched_levels == _SEARCHED_LEVELS
-        unused, self._models = self._models, []
+        unused, self.models = self.models, []
         for watch in unused:
             watch.remove()
             model = watch.model()
@@ -226,88 +226,12 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
 
     # ---- Steps ------------------------------------------------------------------------------------------
 
-    def end_step(self) -> None:
-        self.switched.clear()
-        self.steps.end()
-        self.needed, self.stepped = self.stepped, set()
-        self.updates = 0
-        self.has_fetched = self.has_forward = False
-        if len(open_profilers) > 1:
-            self._has_own_profiler()
-
-    def _learn_loader(self) -> None:
-        """The loader that was waited for last before a training forward has the training's data."""
-        if self.last_loader is not None:
-            self.training_loaders.add(self.last_loader)
-            self.last_loader = None
-
-    def wants(self, iterator: Any) -> bool:
-        """Call it before a wait for a DataLoader: whether `load` is to time it."""
-        facts, steps = iterator.__dict__, self.steps
-        loader = facts.get("_cep_loader")
-        if steps is None:
-            self.last_loader = loader
-            return False
-        if get_ident() != self.thread:
-            return False
-        is_over = facts.get("_num_yielded", 0) >= facts.get("_cep_length", math.inf)
-        if self.is_quiet:
-            if loader in self.training_loaders and not is_over:
-                self.updates = 0
-                steps.skip()
-                if steps.next_step < self._next_recorded:
-                    return False
-                self.has_fetched = False
-            self.wake()
-        if self.stepped:
-            self.end_step()
-        if is_over or self.is_off:
-            return False
-        if loader not in self.training_loaders:
-            self.last_loader = loader
-            return False
-        self.last_loader = None
-        if not steps.is_under_way:
-            steps.begin()
-        if not self.recording and self.has_found and self.needed:
-            self._be_quiet()
-        return not self.is_quiet
-
-    def _be_quiet(self) -> None:
-        assert self.profiler is not None
-        self._next_recorded = self.profiler._sampling.following(self.steps.next_step)
-        self.is_quiet = True
-        self.has_fetched = True
-        for watch in self._models:
-            watch.announce(None)
-
-    def wake(self) -> None:
-        self.is_quiet = False
-        self.steps.begin()  # where those before it were skipped
-        if self.updates:
-            self.stepped |= self.needed
-        for watch in self._models:
-            watch.announce(watch.on_call)
-
-    def _end_of_data(self) -> None:
-        """The end of a loader without a length. A step that has begun with this wait is none."""
-        if self.steps is not None and not self.has_fetched and not self.has_forward:
-            self.steps.abandon()
-
-    def _begin_at_forward(self) -> None:
-        """Before a call of a trained model that begins a step, or shows that the loader before it has the training's data."""
-        self._learn_loader()
-        if self.stepped and not self.has_fetched and self.needed <= self.stepped:
-            self.end_step()
-        self.steps.begin()
-        self.has_forward = True
-
     def _begin_replay(self) -> Optional[Any]:
         """Before a CUDA graph is replayed. Returns the region that times it; None where it is not recorded."""
         self.replays += 1
         if self.steps is None or self.is_quiet or get_ident() != self.thread:
             return None
-        self._learn_loader()
+        self.learn_loader()
         self.steps.begin()
         return self._replay if self.profiler is not None and self.profiler._recording else None
 

@@ -69,29 +69,11 @@ def patch_loaders(training: Any) -> None:
             iterator.__dict__["_cep_loader"] = numbers[self]  # the loader itself may be gone before its iterator
         return iterator
 
-    @functools.wraps(get_next)
-    def __next__(self: Any) -> Any:
-        is_wanted = False
-        is_further = training.is_quiet and not training.updates and self.__dict__.get("_cep_loader") in training.training_loaders
-        if training.watches and not is_further:  # batch of a step that is not recorded
-            try:
-                is_wanted = training.wants(self)
-            except Exception as error:
-                training.fail(error)
-        if not is_wanted:
-            return get_next(self)
-        try:
-            with training.load:
-                item = get_next(self)
-        except StopIteration:
-            training.end_of_data()
-            raise
-        training.has_fetched = True
-        training.switched[:] = training.recording
-        return item
-
+    training.get_next = get_next
+    timed: Any = TimedFunction(None, get_next, training.next_batch, [True])
+    functools.update_wrapper(timed, get_next)
     loaders.DataLoader.__iter__ = __iter__
-    loaders._BaseDataLoaderIter.__next__ = __next__
+    loaders._BaseDataLoaderIter.__next__ = timed
 
 
 def _known_length(iterator: Any) -> float:
