@@ -218,7 +218,7 @@ def instrument(
         ddp_buckets: Also a row ``all_reduce`` for each bucket of a DistributedDataParallel, at no cost on steps that are not
             recorded. No other thread may reduce gradients while the loop calls ``profiler.step()``. With False, the
             backward hides its all-reduces.
-        memory: Also calls record_memory() after recorded optimizer steps, at most four times a second.
+        memory: Also calls record_memory() after recorded optimizer steps, at most once a second.
         memory_phases: Also records the most memory in each phase of a recorded step, as ``memory.peak_bytes.forward``,
             ``.backward`` and ``.optimizer``. For that it resets PyTorch's peaks at the end of each phase, so that
             torch.cuda.max_memory_allocated() and ``memory.peak_allocated_bytes`` are since then.

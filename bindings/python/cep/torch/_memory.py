@@ -59,7 +59,7 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
     ``memory.device_bytes``, of the device.
 
     Reads host memory only: no CUDA call, no wait. It takes up to 75 µs, so instrument() calls it after a recorded optimizer
-    step at most four times a second.
+    step at most once a second.
 
     Args:
         profiler: The profiler.
@@ -84,8 +84,8 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
 
 
 def memory_recorder(profiler: Profiler) -> Callable[[], None]:
-    """Calls record_memory(), at most four times a second."""
-    seconds = 0.25
+    """Calls record_memory(), at most once a second."""
+    seconds = 1.0
     next_s = -math.inf
 
     def record() -> None:
