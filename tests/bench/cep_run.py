@@ -4,7 +4,7 @@
     python3 cep_run.py                          # all trainers that can be imported, on the GPU if there is one
     python3 cep_run.py --trainers gan --rounds 30
     python3 cep_run.py --ranks 2                # torchrun: NCCL on GPUs, else gloo
-    python3 cep_run.py --cold                   # with other work between two steps, which is not timed: cep finds no cache warm
+    python3 cep_run.py --cold                   # with other work between two steps, not timed: nothing is in the caches
 
 Each trainer runs under `cep run`, every 10th step recorded, as one process (or one for each rank): processes differ by more
 than cep costs. In turns of 30 steps it trains without cep, whose replacements and hooks in PyTorch are taken out for so long,

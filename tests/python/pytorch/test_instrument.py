@@ -6,7 +6,7 @@ import sys
 import types
 import warnings
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import cep
 import pytest
@@ -85,7 +85,8 @@ def test_a_model_that_is_checkpointed_late_is_not_forward_twice(files, profiler,
             trainer.model(batch)
         checkpoint(trainer.model, batch, use_reentrant=reentrant).pow(2).mean().backward()
     profiler.close()
-    assert sorted(names(files)) == sorted([*["forward"] * (21 - reentrant), *["forward_no_grad"] * reentrant, *["backward"] * (not reentrant)])
+    found = Counter(names(files))
+    assert (found["forward"], found["forward_no_grad"]) == ((20, 1) if reentrant else (21, 0))
 
 
 class Failing(torch.nn.Module):

@@ -14,10 +14,10 @@ from .._region import Region
 from ._pytorch import torch
 
 __all__ = [
-    "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "Indices", "NcclCalls", "NotFinished", "OptimizerCalls",
-    "Phase", "StepSpans", "TimedFunction", "TrainingWatch", "announce_call", "connect_torch", "end_done_spans", "expected_callbacks", "hook_failures", "inert_hook",
-    "is_compiling", "is_inside", "need_hooks", "note_failure", "set_inside", "turn_codes", "why_no_hooks",
-    "withdraw_call",
+    "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "Indices", "NcclCalls", "NotFinished",
+    "OptimizerCalls", "Phase", "StepSpans", "TimedFunction", "TrainingWatch", "announce_call", "connect_torch",
+    "end_done_spans", "expected_callbacks", "hook_failures", "inert_hook", "is_compiling", "is_inside", "need_hooks",
+    "note_failure", "set_inside", "turn_codes", "why_no_hooks", "withdraw_call",
 ]  # fmt: skip
 
 
@@ -47,9 +47,9 @@ class _Missing:
 
 if native is not None:
     from .._native import (
-        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, NcclCalls, OpenSpans,
-        OptimizerCalls, StepSpans, TimedFunction, TrainingWatch, announce_call, connect_torch, end_done_spans, expected_callbacks,
-        is_inside, set_inside, turn_codes, withdraw_call,
+        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, NcclCalls, OpenSpans, OptimizerCalls,
+        StepSpans, TimedFunction, TrainingWatch, announce_call, connect_torch, end_done_spans, expected_callbacks, is_inside,
+        set_inside, turn_codes, withdraw_call,
     )  # fmt: skip
 else:
     AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = Indices = NcclCalls = OpenSpans = OptimizerCalls = _Missing

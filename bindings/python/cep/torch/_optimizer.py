@@ -54,9 +54,9 @@ def _is_nested_step(optimizer: Optimizer) -> bool:
 
 
 class OptimizerTimer(OptimizerCalls):  # type: ignore[misc]
-    """Times the steps of an optimizer by two hooks, which are on while turn() says so. `before` is called before each step; those
-    in `after`, a list that all optimizers share, after each, until one raises. Copies of the hooks, deep or pickled, do nothing:
-    a checkpoint can be read without this package.
+    """Times the steps of an optimizer by two hooks, which are on while turn() says so. `before` is called before each step;
+    those in `after`, a list that all optimizers share, after each, until one raises. Copies of the hooks, deep or pickled, do
+    nothing: a checkpoint can be read without this package.
 
     A closure given to step() is not optimizer time: it runs a forward and a backward. With a closure the span lasts
     from the end of the closure to the end of step().
