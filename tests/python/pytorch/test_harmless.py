@@ -195,6 +195,33 @@ def test_a_model_that_returns_a_parameter_gathers_no_hooks(files, profiler, make
     assert len(files.spans("backward")) == 5
 
 
+class HooksItsOutput(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, batch):
+        output = self.weight * batch
+        output.register_hook(lambda gradient: gradient * 3)
+        return output
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_hooks_of_others_on_an_output_change_its_gradient_and_can_be_removed(files, tmp_path, make_trainer, is_recorded):
+    trainer = make_trainer(model=HooksItsOutput())
+    with cep.Profiler(tmp_path, start_step=0 if is_recorded else 9) as profiler:
+        profiler.step(0)
+        with cep.torch.instrument(profiler, trainer.model, trainer.optimizer):
+            output = trainer.model(torch.ones(4))
+            output.register_hook(lambda gradient: gradient * 5)
+            output.register_hook(lambda gradient: gradient * 7).remove()
+            plain = trainer.model.weight * 2
+            plain.register_hook(lambda gradient: gradient * 11)
+            (output + plain).sum().backward()
+            assert trainer.model.weight.grad.tolist() == [15 + 22] * 4
+    assert [row["name"] for row in files.spans()] == ["forward", "backward"] * is_recorded
+
+
 def test_a_failed_call_leaves_nothing_behind(profiler, trainer, job):
     step = trainer.optimizer.step
     with pytest.raises(cep.OptionError):
