@@ -125,7 +125,8 @@ class Simulated:
         for step, (phase, ms) in kind.beside.items():
             first = {op.rank: number for number, op in reversed(list(enumerate(self.program.ops))) if op.phase == phase}
             healthy[step, list(first.values())] += ms
-        self.starts, self.ends = self.program.run(with_fault(self.program, healthy, kind.fault, seed))
+        self.durations = with_fault(self.program, healthy, kind.fault, seed)
+        self.starts, self.ends = self.program.run(self.durations)
         _, best = self.program.run(without_fault(self.program, healthy, kind.fault))
         self.step_ms, self.best_ms = self.mean_step_ms(self.ends), self.mean_step_ms(best)
         self.saving = 1 - self.best_ms / self.step_ms
@@ -133,6 +134,10 @@ class Simulated:
     def mean_step_ms(self, ends):
         lengths_ms = np.diff(ends.max(axis=1), prepend=0)
         return float(np.delete(lengths_ms, list(self.kind.beside)).mean())
+
+    def work_ms(self, rank, phase):
+        """What a rank does in a phase without waiting, by step."""
+        return self.durations[:, [op.rank == rank and op.phase == phase for op in self.program.ops]].sum(axis=1)
 
     def write(self, folder, layout):
         if folder.exists():

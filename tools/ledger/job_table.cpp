@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -55,6 +56,7 @@ class Builder {
     JobTime build() {
         make_matrices();
         map_phases();
+        find_launches();
         start_ranks();
         Totals all;
         for (const StepRange wave : split({0, static_cast<std::uint32_t>(steps_.size())}, steps_of(wave_spans)))
@@ -224,7 +226,21 @@ class Builder {
         }
     }
 
-    [[nodiscard]] std::shared_ptr<const PhaseMap> map_of(const std::vector<RankPhase>& phases) {
+    void find_launches() {
+        LaunchCollector launches;
+        StepAnalyser analyser(reading_, job_.collectives, &launches);
+        for_some_steps(spans_, steps_.size(), [&](std::size_t rank, auto spans, const auto& phases) {
+            launches.enter_rank(rank);
+            analyser.analyse(spans, phases, maps_[rank]->uses);
+        });
+        launches_ = launches.find();
+        for (const std::shared_ptr<PhaseMap>& map : maps_)
+            for (PhaseUse& use : map->uses)
+                if (const auto found = launches_.find(use.number); found != launches_.end())
+                    use.launches = &found->second;
+    }
+
+    [[nodiscard]] std::shared_ptr<PhaseMap> map_of(const std::vector<RankPhase>& phases) {
         auto map = std::make_shared<PhaseMap>();
         for (const RankPhase& phase : phases) {
             const auto found = local_indices_.find(phase.name);
@@ -233,6 +249,7 @@ class Builder {
             map->uses.push_back(is_pair ? PhaseUse{TimeKind::bubble, transfer_ms_of(phase.name)}
                                         : PhaseUse{piece_of(phase.name, phase.kind)});
             map->of_ledger.push_back(collector_->index_of(phase, map->uses.back().piece));
+            map->uses.back().number = map->of_ledger.back();
         }
         return map;
     }
@@ -384,7 +401,8 @@ class Builder {
     std::vector<StepBefore> steps_before_;                       // by rank of the table
     std::vector<const std::vector<RunSeries>*> series_;          // by rank of the table
     std::vector<RankSpans> spans_;                               // by rank of the table
-    std::vector<std::shared_ptr<const PhaseMap>> maps_;          // by rank of the table
+    std::vector<std::shared_ptr<PhaseMap>> maps_;                // by rank of the table
+    std::map<std::uint32_t, LaunchFacts> launches_;              // by number of the phase
     std::unordered_map<std::string_view, double> transfers_ms_;  // by phase: of spans that no other rank's belong to
     std::size_t span_count_ = 0;
     std::unordered_map<std::string_view, std::size_t> local_indices_;     // by phase: index into table_.local

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ledger/launch_facts.hpp"
 #include "ledger/piece_cutter.hpp"
 #include "ledger/step_reading.hpp"
 #include "ledger/waits_beside_work.hpp"
@@ -22,7 +23,9 @@ namespace cep::tool {
 /// What a rank's phase is counted as.
 struct PhaseUse {
     TimeKind piece = TimeKind::other;
-    double transfer_ms = 0;  // between two ranks: what is transfer of a span of which the other's row is not known
+    double transfer_ms = 0;    // between two ranks: what is transfer of a span of which the other's row is not known
+    std::uint32_t number = 0;  // of the phase, the same for all ranks
+    const LaunchFacts* launches = nullptr;  // where they are known
 };
 
 /// One local phase in one step: all of its spans that lie side by side. Its own time is without what it waits for:
@@ -58,8 +61,9 @@ struct RankStep {
 /// Takes the spans of one rank apart, step by step. One a thread.
 class StepAnalyser {
   public:
-    StepAnalyser(const StepReading& reading, const Collectives& collectives)
-        : reading_(reading), collectives_(collectives) {}
+    /// `launches`: shown what phases began; null for none.
+    StepAnalyser(const StepReading& reading, const Collectives& collectives, LaunchCollector* launches = nullptr)
+        : reading_(reading), collectives_(collectives), launches_(launches) {}
 
     /// The spans of one step. `uses`: by phase. The result is valid until the next call.
     const RankStep& analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
@@ -133,6 +137,7 @@ class StepAnalyser {
 
     const StepReading& reading_;
     const Collectives& collectives_;
+    LaunchCollector* const launches_;
     const std::vector<PhaseUse>* uses_ = nullptr;  // by phase
     RankStep result_;
     bool has_starts_ = true;

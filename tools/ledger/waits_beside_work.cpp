@@ -2,8 +2,7 @@
 #include "ledger/waits_beside_work.hpp"
 
 #include <algorithm>
-
-#include "ledger/step_reading.hpp"
+#include <cmath>
 
 namespace cep::tool {
 namespace {
@@ -47,12 +46,18 @@ std::int64_t held_up_ns(const CommBesideWork& late, std::int64_t behind_ns, std:
 
 }  // namespace
 
-WaitsBesideWork::Sum WaitsBesideWork::until(std::int64_t phase_end_ns) const {
+double LaunchFacts::share_of(Launch::Key key) const {
+    const auto known = std::lower_bound(shares.begin(), shares.end(), key,
+                                        [](const auto& one, Launch::Key other) { return one.first < other; });
+    return known == shares.end() || known->first != key ? NAN : known->second;
+}
+
+WaitsBesideWork::Sum WaitsBesideWork::until(const Interval& phase, const LaunchFacts* facts) const {
     Sum most;
     for (auto at = all_.begin(); at != all_.end(); ++at) {
         const auto is_on_its_stream = [at](const CommBesideWork& one) { return one.stream == at->stream; };
         if (std::any_of(all_.begin(), at, is_on_its_stream)) continue;
-        const Sum sum = on_stream(at->stream, phase_end_ns);
+        const Sum sum = on_stream(at->stream, phase, facts);
         most.ns = std::max(most.ns, sum.ns);
         most.for_late_ns = std::max(most.for_late_ns, sum.for_late_ns);
         most.hidden_ns = std::max(most.hidden_ns, sum.hidden_ns);
@@ -60,11 +65,14 @@ WaitsBesideWork::Sum WaitsBesideWork::until(std::int64_t phase_end_ns) const {
     return most;
 }
 
-WaitsBesideWork::Sum WaitsBesideWork::on_stream(std::uint32_t stream, std::int64_t phase_end_ns) const {
+WaitsBesideWork::Sum WaitsBesideWork::on_stream(std::uint32_t stream, const Interval& phase,
+                                                const LaunchFacts* facts) const {
+    if (facts != nullptr && !facts->shares.empty())
+        if (const std::optional<Sum> known = behind_work(stream, phase, *facts)) return *known;
     const auto is_on = [stream](const CommBesideWork& one) { return one.stream == stream; };
     const bool ends_phase =
         std::any_of(all_.begin(), all_.end(), [&](const CommBesideWork& one) { return is_on(one) && one.is_at_end; });
-    const std::int64_t behind_ns = phase_end_ns - std::find_if(all_.rbegin(), all_.rend(), is_on)->interval.end_ns;
+    const std::int64_t behind_ns = phase.end_ns - std::find_if(all_.rbegin(), all_.rend(), is_on)->interval.end_ns;
     Queue all;
     Queue for_late;
     Sum held;
@@ -87,6 +95,28 @@ WaitsBesideWork::Sum WaitsBesideWork::on_stream(std::uint32_t stream, std::int64
     const std::int64_t ns = all.waiting_ns(ends_phase);
     if (ends_phase) return {ns, for_late.waiting_ns(true), ns};
     return {ns, std::max(for_late.waiting_ns(false), held.for_late_ns), held.hidden_ns};
+}
+
+// The launch that comes last of those that tell it. Where the row of the last one was lost, all behind it is waiting.
+std::optional<WaitsBesideWork::Sum> WaitsBesideWork::behind_work(std::uint32_t stream, const Interval& phase,
+                                                                 const LaunchFacts& facts) const {
+    constexpr double least_share = 0.05;
+    double work_ns = NAN;
+    double last_share = NAN;
+    const CommBesideWork* last = nullptr;
+    for_each_launch(stream, phase, [&](const CommBesideWork& one, const Launch& launch) {
+        const auto [of, seq] = launch.key;
+        const bool is_behind_lost = last == nullptr && seq > 0 && !std::isnan(facts.share_of({of, seq - 1}));
+        last = &one;
+        last_share = facts.share_of(launch.key);
+        if (launch.is_free && !is_behind_lost && last_share > least_share)
+            work_ns = static_cast<double>(launch.after_ns) / last_share;
+    });
+    const bool goes_on_behind = !last->is_at_end && last_share == 1;
+    if (std::isnan(work_ns) || goes_on_behind) return std::nullopt;
+    const std::int64_t until_ns = last->is_at_end ? last->interval.begin_ns + last->waiting_ns : phase.end_ns;
+    const std::int64_t ns = std::max<std::int64_t>(0, until_ns - phase.begin_ns - static_cast<std::int64_t>(work_ns));
+    return Sum{ns, last->is_for_late ? ns : 0, ns};
 }
 
 }  // namespace cep::tool

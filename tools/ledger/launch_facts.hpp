@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Launch facts: how phases go on beside communication that they begin on other streams, from some of their spans.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "ledger/waits_beside_work.hpp"
+
+namespace cep::tool {
+
+class LaunchCollector {
+  public:
+    /// Of whom the next spans are.
+    void enter_rank(std::size_t rank) { rank_ = rank; }
+    /// A span of a phase, and what it began on other streams. `phase`: its number.
+    void take(std::uint32_t phase, const Interval& span, const WaitsBesideWork& beside);
+    /// By phase.
+    [[nodiscard]] std::map<std::uint32_t, LaunchFacts> find() const;
+
+  private:
+    struct Span {
+        double ms;
+        double wait_ms;
+    };
+    /// The spans of a phase in which a stream has the same last launch.
+    struct LastLaunch {
+        double ends = 0;  // of the phase
+        std::map<Launch::Key, std::vector<double>> shares{};
+    };
+    struct PhaseSpans {
+        std::map<std::size_t, std::vector<Span>> of_rank{};
+        double all = 0;
+        double ended = 0;  // with communication
+        std::map<Launch::Key, LastLaunch> lasts{};
+
+        [[nodiscard]] bool goes_on() const;
+    };
+
+    static void add_shares(std::uint32_t stream, const Interval& span, const WaitsBesideWork& beside, PhaseSpans& of);
+
+    std::size_t rank_ = 0;
+    std::map<std::uint32_t, PhaseSpans> phases_;
+};
+
+}  // namespace cep::tool
