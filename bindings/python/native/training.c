@@ -122,6 +122,7 @@ typedef struct {
     char has_found;  ///< the models that are called
 } watch_object;
 
+/// NULL also where another thread has just ended the instrumentation. Who has found them may go on to use them.
 static steps_object* steps_of(const watch_object* self) {
     return is_given(self->steps) ? (steps_object*)self->steps : NULL;
 }
@@ -186,7 +187,8 @@ static bool has_all_needed(const watch_object* self) {
 }
 
 static bool set_switched(watch_object* self) {
-    PyObject* recording = ((profiler_object*)steps_of(self)->profiler)->recording;
+    const steps_object* steps = steps_of(self);
+    PyObject* recording = steps != NULL ? ((profiler_object*)steps->profiler)->recording : NULL;
     return PyList_SetSlice(self->switched, 0, PyList_Size(self->switched), recording) == 0;
 }
 
@@ -196,12 +198,14 @@ static bool clear_switched(watch_object* self) {
 
 /// Ends the step of the training.
 static bool end_training_step(watch_object* self) {
+    steps_object* steps = steps_of(self);
     PyObject* stepped = self->stepped;
+    if (steps == NULL) return true;
     self->stepped = self->needed;
     self->needed = stepped;
     self->updates = 0;
     self->has_fetched = self->has_forward = false;
-    const bool ended = clear_switched(self) && PySet_Clear(self->stepped) == 0 && end_step(steps_of(self), NULL);
+    const bool ended = clear_switched(self) && PySet_Clear(self->stepped) == 0 && end_step(steps, NULL);
     if (!ended || PySet_Size(self->open_profilers) < 2) return ended;
     return is_done(CALL_METHOD(self, "_has_own_profiler", NULL));
 }
@@ -209,6 +213,7 @@ static bool end_training_step(watch_object* self) {
 /// Until a recorded step comes: the models' calls are their own.
 static bool be_quiet(watch_object* self) {
     const steps_object* steps = steps_of(self);
+    if (steps == NULL) return true;
     self->next_recorded = next_recorded((profiler_object*)steps->profiler, steps->next_step);
     self->is_quiet = self->has_fetched = true;
     for (Py_ssize_t i = 0; i < PyList_Size(self->models); ++i)
@@ -217,8 +222,10 @@ static bool be_quiet(watch_object* self) {
 }
 
 static bool wake(watch_object* self) {
+    steps_object* steps = steps_of(self);
     self->is_quiet = false;
-    if (!begin_next(steps_of(self))) return false;  // where those before it were skipped
+    if (steps == NULL) return true;
+    if (!begin_next(steps)) return false;  // where those before it were skipped
     if (self->updates > 0 && !is_done(CALL_METHOD(self->stepped, "update", self->needed, NULL))) return false;
     bool done = true;
     for (Py_ssize_t i = 0; done && i < PyList_Size(self->models); ++i) {
