@@ -152,14 +152,7 @@ def train_accelerate(torch, compiled, backend, record, scratch):
 
 
 TRAININGS = {"lightning": train_lightning, "transformers": train_transformers, "accelerate": train_accelerate}
-LINES = (
-    ("lightning", ""),
-    ("lightning", "whole"),
-    ("transformers", ""),
-    ("transformers", "whole"),
-    ("accelerate", ""),
-    ("accelerate", "whole"),
-)
+LINES = [(framework, compiled) for framework in TRAININGS for compiled in ("", "whole")]
 
 
 # ---- A line: two trainings in a process of their own

@@ -57,16 +57,8 @@ def scaled(model, optimizer, profiler):
 
 
 def whole_step_compiled(model, optimizer, profiler):
-    @torch.compile
-    def loss_of(batch):
-        return model(batch).sum()
-
-    def step():
-        loss_of(modes.new_batch()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
+    loss_of = torch.compile(lambda batch: model(batch).sum())
+    return modes.updating(lambda _: loss_of(modes.new_batch()).backward())(model, optimizer, profiler)
 
 
 def in_place(model):

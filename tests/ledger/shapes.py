@@ -253,9 +253,6 @@ class HostLate(Training):
 class HostPaced(Training):
     """The device does each small piece of work as soon as it is launched, and waits for the next."""
 
-    def own(self, line, ns):
-        return super().own(line, ns)
-
     def work(self, step):
         for line in self.lines:
             self.load(line, step)

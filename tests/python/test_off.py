@@ -32,8 +32,7 @@ def test_callbacks_work_beside_a_profiler_that_is_off(scripts, files, way, use):
 
 def test_callbacks_work_in_threads_beside_a_profiler_that_is_off(scripts):
     callback = "\n".join("    " + line for line in CALL_BACK.strip().splitlines())
-    scripts.run(
-        f"""
+    scripts.run(f"""
 import threading
 prof = cep.Profiler(sys.argv[1], enable=False)
 failed = []
@@ -47,5 +46,4 @@ for _ in range(4):
     thread.start()
     thread.join()
 assert failed == []
-"""
-    )
+""")

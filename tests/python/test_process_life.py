@@ -30,33 +30,27 @@ def test_without_close_nothing_is_lost(scripts, files, ending, status):
 
 
 def test_a_region_outlives_the_name_of_its_profiler(scripts, files):
-    scripts.run(
-        """
+    scripts.run("""
 region = cep.Profiler(sys.argv[1], record_every_n_steps=1).region("forward")
 import gc
 gc.collect()
 region._profiler.step(0)
 with region:
     pass
-"""
-    )
+""")
     assert len(files.spans("forward")) == 1
 
 
 def test_sigterm_handled_by_the_trainer_loses_nothing(scripts, files):
-    process = scripts.start(
-        """
+    process = scripts.start("""
 import signal
 signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-"""
-        + OPEN_AND_RECORD
-        + """
+""" + OPEN_AND_RECORD + """
 with prof.region("waiting"):
     print("ready", flush=True)
     while True:
         signal.pause()
-"""
-    )
+""")
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
@@ -66,9 +60,7 @@ with prof.region("waiting"):
 
 
 def test_a_forked_child_is_silent_and_the_parent_goes_on(scripts, files):
-    out, _ = scripts.run(
-        OPEN_AND_RECORD
-        + """
+    out, _ = scripts.run(OPEN_AND_RECORD + """
 import os
 region = prof.region("inherited")
 child = os.fork()
@@ -92,16 +84,14 @@ with prof.region("after"):
     pass
 prof.close()
 print(os.WEXITSTATUS(status), prof.stats.recorded)
-"""
-    )
+""")
     assert out.split() == ["0", "3"]
     assert [row["name"] for row in files.spans()] == ["forward", "inherited", "after"]
     assert len(files.typed("run")) == 1
 
 
 def test_a_child_forked_inside_a_region_leaves_it_quietly(scripts, files):
-    scripts.run(
-        """
+    scripts.run("""
 import os
 prof = cep.Profiler(sys.argv[1], record_every_n_steps=1)
 prof.step(0)
@@ -110,16 +100,13 @@ with prof.region("forward"):
 if child == 0:
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
-"""
-    )
+""")
     assert len(files.spans("forward")) == 1
     assert files.typed("open") == []
 
 
 def test_a_forked_child_may_open_a_profiler_of_its_own(scripts, files):
-    scripts.run(
-        OPEN_AND_RECORD
-        + """
+    scripts.run(OPEN_AND_RECORD + """
 import os
 child = os.fork()
 if child == 0:
@@ -129,16 +116,14 @@ if child == 0:
         pass
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
-"""
-    )
+""")
     assert len(files.spans("forward", rank=0)) == 1
     assert len(files.spans("forward", rank=1)) == 1
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_multiprocessing_do_not_disturb(scripts, files, method):
-    scripts.run(
-        f"""
+    scripts.run(f"""
 import multiprocessing
 def work(number):
     return number * number
@@ -149,15 +134,13 @@ if __name__ == "__main__":
         with multiprocessing.get_context("{method}").Pool(2) as pool:
             assert pool.map(work, range(8)) == [n * n for n in range(8)]
     prof.close()
-"""
-    )
+""")
     assert len(files.spans("forward")) == 1
     assert len(files.typed("run")) == 1
 
 
 def test_a_failure_to_write_does_not_end_the_job(scripts):
-    _, err = scripts.run(
-        """
+    _, err = scripts.run("""
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 _, hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -167,15 +150,13 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=1) as prof:
     with prof.region("forward"):
         pass
 assert prof.stats.dropped_io == 1, prof.stats
-"""
-    )
+""")
     assert "RuntimeWarning: cep:" in err
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_rank_that_is_a_process_of_multiprocessing_loses_nothing_without_close(scripts, files, method):
-    scripts.run(
-        f"""
+    scripts.run(f"""
 import multiprocessing
 
 
@@ -192,7 +173,6 @@ if __name__ == "__main__":
     rank.start()
     rank.join()
     sys.exit(rank.exitcode)
-"""
-    )
+""")
     assert len(files.spans("forward")) == 1
     assert files.typed("stats")[-1]["written"] == 1

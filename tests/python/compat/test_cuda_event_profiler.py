@@ -262,16 +262,12 @@ needs_fake_driver = pytest.mark.skipif(not FAKE_DRIVER.exists(), reason="the fak
 
 @needs_fake_driver
 def test_a_span_is_as_long_as_its_work_on_the_device(scripts, tmp_path):
-    (row,) = rows_on_a_device(
-        scripts,
-        tmp_path,
-        """
+    (row,) = rows_on_a_device(scripts, tmp_path, """
 with profiler.record("training_step", step=7, micro_step=2):
     launch(1.25)
 driver.fake_cuda_open_gates()
 profiler.close()
-""",
-    )
+""")
     assert row["duration_ms"] == pytest.approx(1.25, abs=1e-4)  # the device's clock has ticks of 32 ns
     assert {key: row[key] for key in ("name", "rank", "step", "micro_step", "clock")} == {
         "name": "training_step", "rank": 3, "step": 7, "micro_step": 2, "clock": "gpu"}
@@ -280,10 +276,7 @@ profiler.close()
 
 @needs_fake_driver
 def test_a_flush_that_does_not_block_leaves_what_the_device_has_not_finished(scripts, tmp_path):
-    rows = rows_on_a_device(
-        scripts,
-        tmp_path,
-        """
+    rows = rows_on_a_device(scripts, tmp_path, """
 with profiler.record("training_step", step=0):
     launch(1)
 profiler.maybe_flush(0)
@@ -293,6 +286,5 @@ driver.fake_cuda_open_gates()
 profiler.flush(blocking=True)
 assert profiler.path.read_text().count("training_step") == 1
 profiler.close()
-""",
-    )
+""")
     assert len(rows) == 1

@@ -30,7 +30,6 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_
     dist.all_gather_object([None] * ranks, "text")
     if rank < 2:
         (dist.send if rank == 0 else dist.recv)(four, 1 - rank)
-dist.destroy_process_group()
 """
 
 
@@ -56,9 +55,7 @@ def test_each_collective_is_a_row_with_its_bytes_and_the_same_index_on_all_ranks
 
 
 def test_a_message_has_the_same_index_at_both_its_ends(job, files):
-    job.run(
-        3,
-        """
+    job.run(3, """
 with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_collectives(prof):
     for step in range(3):
         prof.step(step)
@@ -67,9 +64,7 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_
             dist.recv(one, rank - 1)
         if rank < 2:
             dist.send(one, rank + 1)
-dist.destroy_process_group()
-""",
-    )
+""")
     ends = [{(row["name"], row["group"], row["coll"]) for row in comm_rows(files, rank)} for rank in range(3)]
     first, last = 0, 2_000_000
     assert ends[0] == {("send", "world/0>1", first), ("send", "world/0>1", last)}
@@ -79,9 +74,7 @@ dist.destroy_process_group()
 
 
 def test_groups_have_names_of_their_own_and_are_counted_from_the_begin_of_each_step(job, files):
-    job.run(
-        4,
-        """
+    job.run(4, """
 even, odd = dist.new_group([0, 2]), dist.new_group([1, 3])
 again = dist.new_group([0, 2])
 mine = even if rank % 2 == 0 else odd
@@ -93,9 +86,7 @@ with cep.Profiler(folder, record_every_n_steps=4) as prof, cep.torch.instrument_
         if rank % 2 == 0:
             dist.all_reduce(torch.ones(1), group=again)
         dist.barrier()
-dist.destroy_process_group()
-""",
-    )
+""")
     for rank, name in enumerate(("dp:0,2", "dp:1,3") * 2):
         found = identities(files, rank)
         assert {coll for group, coll in found if group == name} == {0, 1, 4_000_000, 4_000_001}
@@ -105,9 +96,7 @@ dist.destroy_process_group()
 
 
 def test_a_rank_that_comes_late_begins_last_and_all_others_wait_for_it(job, files):
-    job.run(
-        3,
-        """
+    job.run(3, """
 announced = dist.FileStore(folder + "/announced", ranks)
 all_reduce = dist.all_reduce
 
@@ -122,9 +111,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_
         if rank == 1:
             announced.wait([f"step {step} rank {other}" for other in (0, 2)])
         dist.all_reduce(torch.ones(1), async_op=step % 2 == 1) and dist.barrier()
-dist.destroy_process_group()
-""",
-    )
+""")
     of_ranks = [[row for row in comm_rows(files, rank) if row["name"] == "all_reduce"] for rank in range(3)]
     assert [len(rows) for rows in of_ranks] == [4, 4, 4]
     for one, late, other in zip(*of_ranks):
@@ -133,9 +120,7 @@ dist.destroy_process_group()
 
 
 def test_every_reference_to_a_function_follows_whenever_it_was_taken(job, files):
-    job.run(
-        2,
-        """
+    job.run(2, """
 import functools, inspect, types
 
 def taking():
@@ -164,9 +149,7 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof:
         call(recorded, 3)
     call(recorded, 4)
 call(before, 5)
-dist.destroy_process_group()
-""",
-    )
+""")
     for rank in range(2):
         rows = [(row["step"], row["bytes"] // 4) for row in comm_rows(files, rank)]
         assert rows == [(2, 2)] * 4 + [(2, 3)] * 4
@@ -174,9 +157,7 @@ dist.destroy_process_group()
 
 
 def test_a_compiled_function_with_a_collective_is_compiled_once(job, files):
-    job.run(
-        1,
-        """
+    job.run(1, """
 graphs = []
 
 def count(graph, inputs):
@@ -194,15 +175,11 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_
         prof.step(step)
         assert torch.equal(double(torch.ones(4)), torch.full((4,), 3.0))
 assert len(graphs) == 1, len(graphs)
-dist.destroy_process_group()
-""",
-    )
+""")
 
 
 def test_a_collective_that_raises_is_marked_and_raises(job, files):
-    job.run(
-        2,
-        """
+    job.run(2, """
 with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
     prof.step(0)
     for asynchronous in (False, True):
@@ -212,17 +189,13 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_
             continue
         raise AssertionError("no error")
     dist.barrier()
-dist.destroy_process_group()
-""",
-    )
+""")
     for rank in range(2):
         assert ["error" in row for row in comm_rows(files, rank)] == [True, True, False]
 
 
 def test_of_two_open_profilers_the_newest_records_and_nothing_keeps_the_older_one(job):
-    job.run(
-        1,
-        """
+    job.run(1, """
 import gc, json, warnings, weakref
 
 def attempt(number):
@@ -254,15 +227,11 @@ wait_for_ends(second)
 second.close()
 assert sizes(3) == [3, 6] and sizes(5) == [5, 6, 7], (sizes(3), sizes(5))
 assert cep.torch.hook_failures() == 0
-dist.destroy_process_group()
-""",
-    )
+""")
 
 
 def test_a_handle_removed_twice_leaves_the_functions_to_the_other_handles(job):
-    job.run(
-        1,
-        """
+    job.run(1, """
 import inspect
 inner = inspect.unwrap(dist.all_reduce)
 original = inner.__code__
@@ -274,9 +243,7 @@ one.remove()
 assert inner.__code__ is not original
 other.remove()
 assert inner.__code__ is original
-dist.destroy_process_group()
-""",
-    )
+""")
 
 
 def test_every_collective_of_this_pytorch_is_known():

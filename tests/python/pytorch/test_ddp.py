@@ -37,7 +37,6 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof:
         for mine, plain in zip(trained(True, **options), trained(False, **options)):
             assert torch.equal(mine, plain), (mine - plain).abs().max()
     wait_for_ends(prof)
-dist.destroy_process_group()
 """
 
 
@@ -90,7 +89,6 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof:
     wait_for_ends(prof)
 assert not is_before_the_operator()
 assert not any(map(has_hook, models)) and cep.torch.hook_failures() == 0
-dist.destroy_process_group()
 """)
     for rank in range(2):
         rows = [(row["step"], row["bytes"]) for row in comm_rows(files, rank)]
@@ -110,11 +108,7 @@ def users_hook(state, bucket):
 
 
 def test_the_reductions_of_a_communication_hook_are_rows_in_python_and_in_c(job, files):
-    job.run(
-        2,
-        LOOKS
-        + USERS_HOOK
-        + """
+    job.run(2, LOOKS + USERS_HOOK + """
 in_python, in_c = (torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2))
 in_python.register_comm_hook(None, users_hook)
 in_c._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
@@ -125,7 +119,6 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
             model(torch.ones(1, 4)).sum().backward()
             wait_for_ends(prof)
 assert cep.torch.hook_failures() == 0
-dist.destroy_process_group()
 """)
     for rank in range(2):
         assert [(row["step"], row["name"], row["bytes"]) for row in comm_rows(files, rank)] == [
@@ -154,7 +147,6 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, warnings.catch_warnin
 assert "the all-reduces of DistributedDataParallel are not timed" in str(told[0].message), told
 assert "not timed: its parameters are on a device of type cpu" in str(told[1].message), told
 assert cep.torch.hook_failures() == 0
-dist.destroy_process_group()
 """)
     assert comm_rows(files, 0) == []
 
@@ -175,7 +167,6 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(
         assert "no reduction" in str(error), error
     else:
         raise AssertionError("no error")
-dist.destroy_process_group()
 """)
     assert [row["error"] for row in comm_rows(files, 0)] == ["ArithmeticError"]
 
@@ -240,5 +231,5 @@ end_span_with(future, SlowlyFreed(), folder=folder)
 if rank == 0:
     announced.set("rank 0 has its callback", "yes")
 future.wait()
-""")
+""", ending="")
     assert outputs == ["freed\n"] * 2

@@ -118,7 +118,6 @@ with cep.Profiler(folder, record_every_n_steps=2, flush_every_n_steps=2) as prof
         assert 6 <= summary.last_step <= 8  # those before the round, and what was written while it began
         print("summary", summary.straggler, summary.phase, summary.ranks, flush=True)
     dist.barrier()
-dist.destroy_process_group()
 """)
     for rank, out in enumerate(outputs):
         assert "summary 1 data_load 3" in out
@@ -133,7 +132,6 @@ with cep.Profiler(folder, record_every_n_steps=1, ranks=[0, 1]) as prof:
     wait_for_last_round(live)
     print("ranks", live.summary.ranks, flush=True)
     dist.barrier()
-dist.destroy_process_group()
 """)
     assert all("ranks 2" in out for out in outputs)
 
@@ -147,7 +145,6 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
     summary = live.summary
     print("summary of", summary and (summary.ranks, summary.phases["data_load"].slowest_rank))
     dist.barrier()
-dist.destroy_process_group()
 """)
     assert [out.strip() for out in outputs] == ["summary of None", "summary of (2, 1)", "summary of (2, 1)"]
 
@@ -178,7 +175,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
         prof.step(step)
     live.close()
     print("went on", live.summary, flush=True)
-""", expected={2: 7})
+""", expected={2: 7}, ending="")
     assert all("went on None" in out for out in outputs[:2])
 
 
@@ -194,15 +191,12 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
         assert prof._listeners == ()
         print("gave up", flush=True)
     dist.barrier()
-dist.destroy_process_group()
 """)
     assert "gave up" in outputs[0]
 
 
 def test_a_process_that_exits_during_a_round_waits_for_it_and_for_gloos_threads(job):
-    outputs = job.run(
-        2,
-        """
+    outputs = job.run(2, """
 import atexit
 from pathlib import Path
 exiting = Path(folder) / "exiting"
@@ -218,7 +212,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
             os.sched_yield()
     prof.step(0)
     prof.step(1)
-""")
+""", ending="")
     assert outputs == ["None 0\n", "None 0\n"]
 
 
@@ -229,9 +223,7 @@ def test_without_a_process_group_there_is_never_a_summary(profiler):
 
 
 def test_closing_gives_the_profiler_its_step_back(job):
-    job.run(
-        1,
-        """
+    job.run(1, """
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     live = cep.torch.gather(prof, 1)
     assert prof._listeners != ()
@@ -240,7 +232,6 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
     assert prof._listeners == ()
     prof.step(5)
     assert prof.recording
-dist.destroy_process_group()
 """)
 
 

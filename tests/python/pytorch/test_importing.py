@@ -11,8 +11,7 @@ def test_cep_alone_does_not_import_pytorch(scripts):
 
 
 def test_parts_are_imported_when_they_are_first_used(scripts):
-    scripts.run(
-        """
+    scripts.run("""
 import cep
 assert "cep.compat" not in sys.modules and cep.compat.CudaEventProfiler
 try:
@@ -21,8 +20,7 @@ except AttributeError as error:
     assert str(error) == "module 'cep' has no attribute 'nothing'", error
 else:
     raise AssertionError("no error")
-"""
-    )
+""")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
@@ -31,8 +29,7 @@ def test_cep_torch_needs_no_import_of_its_own(scripts):
 
 
 def test_without_pytorch_the_error_says_what_is_missing(scripts):
-    scripts.run(
-        """
+    scripts.run("""
 sys.modules["torch"] = None
 try:
     import cep.torch
@@ -40,8 +37,7 @@ except ImportError as error:
     assert str(error).startswith("cep.torch needs PyTorch 2.4 or later"), error
 else:
     raise AssertionError("no error")
-"""
-    )
+""")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
@@ -56,8 +52,7 @@ def test_importing_cep_torch_does_not_initialise_cuda(scripts):
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
 def test_every_function_calls_its_profiler_profiler(scripts):
-    scripts.run(
-        """
+    scripts.run("""
 import inspect, cep.torch, cep.integrations
 taking = {}
 for module in (cep, cep.torch, cep.integrations):
@@ -71,5 +66,4 @@ for module in (cep, cep.torch, cep.integrations):
 found = {name: parameters for name, parameters in taking.items() if parameters}
 assert len(found) >= 10, found
 assert all(parameters == ["profiler"] for parameters in found.values()), found
-"""
-    )
+""")

@@ -11,9 +11,7 @@ pytest_plugins = ("training_jobs",)
 
 
 def test_a_message_ends_where_the_trainer_has_waited_for_it(job, files):
-    job.run(
-        2,
-        """
+    job.run(2, """
 import time
 one, other = torch.ones(1), torch.ones(1)
 wait = dist.Work.wait
@@ -30,9 +28,7 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_
             with prof.region("waiting_for_batch"):
                 work.wait()
 assert dist.Work.wait is wait
-dist.destroy_process_group()
-""",
-    )
+""")
     for rank, name in enumerate(("send", "recv")):
         rows, waits, of_batch = comm_rows(files, rank), files.spans("waiting", rank=rank), files.spans("waiting_for_batch", rank=rank)
         assert len(waits) == len(of_batch) == 4
@@ -50,9 +46,7 @@ dist.destroy_process_group()
 
 
 def test_a_message_that_nobody_waits_for_has_an_error(job, files):
-    outputs = job.run(
-        2,
-        """
+    outputs = job.run(2, """
 one = torch.ones(1)
 with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
     prof.step(0)
@@ -62,9 +56,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_
     print(prof._wants_steps, prof.stats.open_spans)  # under way still: steps call nothing for that
     del work
     print(prof.stats.open_spans)
-dist.destroy_process_group()
-""",
-    )
+""")
     for rank, name in enumerate(("send", "recv")):
         rows = [row for row in comm_rows(files, rank) if row["name"] == name]
         assert [row.get("error") for row in rows] == ["Unmeasured", None]
@@ -73,9 +65,7 @@ dist.destroy_process_group()
 
 @pytest.mark.skipif(torch.__version__ < (2, 4), reason="torch.distributed.pipelining came with PyTorch 2.4")
 def test_the_messages_of_a_pipeline_are_rows_with_two_ends(job, files):
-    job.run(
-        2,
-        """
+    job.run(2, """
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 model = torch.nn.Linear(8, 8)
 schedule = Schedule1F1B(PipelineStage(model, rank, ranks, torch.device("cpu")), 4, lambda output, target: output.sum())
@@ -84,9 +74,7 @@ with cep.Profiler(folder, record_every_n_steps=1, start_step=1) as prof, cep.tor
     for step in range(4):
         prof.step(step)
         schedule.step(*([batch] if rank == 0 else []), **({"target": batch} if rank == 1 else {}))
-dist.destroy_process_group()
-""",
-    )
+""")
     ends = []
     for rank in range(2):
         rows = comm_rows(files, rank)

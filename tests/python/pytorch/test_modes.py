@@ -50,15 +50,11 @@ def expected_rows(rows, averages, way):
 
 @pytest.mark.parametrize("mode, rows, averages, ways", TABLE, ids=[line[0] for line in TABLE])
 def test_a_step_has_the_rows_of_its_mode(job, tmp_path, mode, rows, averages, ways):
-    job.run(
-        1,
-        f"""
+    job.run(1, f"""
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import training_modes
 training_modes.train_in_all_ways(folder, {mode!r}, {ways!r}, wait_for_ends)
-dist.destroy_process_group()
-""",
-    )
+""")
     for way in ways:
         spans = RankFiles(tmp_path / way).spans()
         assert not [row for row in spans if "error" in row], way

@@ -140,7 +140,6 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
         optimizer.step()
         sum(range(20_000))
         optimizer.zero_grad()
-dist.destroy_process_group()
 """
 
 

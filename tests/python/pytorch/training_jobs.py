@@ -27,6 +27,11 @@ def wait_for_ends(prof):
         os.sched_yield()
 """
 
+ENDING = """
+if dist.is_initialized():
+    dist.destroy_process_group()
+"""
+
 
 class RankServer:
     """The process that starts the ranks of all jobs of a pytest run: see rank_server.py."""
@@ -78,10 +83,10 @@ class Job:
         self.folder = Path(folder)
         self.server = server
 
-    def run(self, ranks, text, expected=None):
+    def run(self, ranks, text, expected=None, ending=ENDING):
         """The ranks' standard outputs. Each process has to end with its expected status (0)."""
         script = self.folder / "job.py"
-        script.write_text(PREAMBLE + text)
+        script.write_text(PREAMBLE + text + ending)
         own = [{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)} for rank in range(ranks)]
         job = {
             "script": str(script),

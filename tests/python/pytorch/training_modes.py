@@ -58,46 +58,44 @@ def new_batch():
 # ---- Modes. Each makes a function that runs one step.
 
 
-def plain(model, optimizer, profiler):
-    def step():
+def updating(find_gradients):
+    """The mode whose steps find the gradients in this way, and move the weights by them."""
+
+    def mode(model, optimizer, profiler):
+        def step():
+            find_gradients(model)
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return step
+
+    return mode
+
+
+@updating
+def plain(model):
+    model(new_batch()).sum().backward()
+
+
+@updating
+def accumulated(model):
+    with model.no_sync() if hasattr(model, "no_sync") else contextlib.nullcontext():
         model(new_batch()).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
+    model(new_batch()).sum().backward()
 
 
-def accumulated(model, optimizer, profiler):
-    def step():
-        with model.no_sync() if hasattr(model, "no_sync") else contextlib.nullcontext():
-            model(new_batch()).sum().backward()
-        model(new_batch()).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
+@updating
+def retained(model):
+    output = model(new_batch())
+    output.sum().backward(retain_graph=True)
+    output.mean().backward()
 
 
-def retained(model, optimizer, profiler):
-    def step():
-        output = model(new_batch())
-        output.sum().backward(retain_graph=True)
-        output.mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
-def both_losses_after_both_forwards(model, optimizer, profiler):
-    def step():
-        losses = [model(new_batch()).sum(), model(new_batch()).mean()]
-        for loss in losses:
-            loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
+@updating
+def both_losses_after_both_forwards(model):
+    losses = [model(new_batch()).sum(), model(new_batch()).mean()]
+    for loss in losses:
+        loss.backward()
 
 
 def gradients_by_autograd_grad(model, optimizer, profiler):
@@ -157,16 +155,12 @@ def evaluated_between(model, optimizer, profiler):
     return step
 
 
-def in_threads(model, optimizer, profiler):
-    def step():
-        threads = [threading.Thread(target=lambda: model(new_batch()).sum().backward()) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-            thread.join()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
+@updating
+def in_threads(model):
+    threads = [threading.Thread(target=lambda: model(new_batch()).sum().backward()) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        thread.join()
 
 
 def from_persistent_workers(model, optimizer, profiler):
