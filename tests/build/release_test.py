@@ -114,17 +114,13 @@ class Release(unittest.TestCase):
     def test_no_release_of_another_version(self):
         self.expect_refusal(f"meson.build has version {self.version}", "77.0.0")
 
-    def test_no_release_if_a_file_has_another_version(self):
-        file = self.root / "pyproject.toml"
-        file.write_text(file.read_text().replace(f'"{self.version}"', '"77.0.0"'))
-        commit(self.root)
-        self.expect_refusal("pyproject.toml")
-
-    def test_no_release_without_an_entry_of_the_changelog(self):
-        file = self.root / "CHANGELOG.md"
-        file.write_text(file.read_text().replace(f"## [{self.version}]", "## [77.0.0]"))
-        commit(self.root)
-        self.expect_refusal("CHANGELOG.md")
+    def test_no_release_if_a_file_or_the_changelog_has_another_version(self):
+        for name, version in (("pyproject.toml", '"{}"'), ("CHANGELOG.md", "## [{}]")):
+            file = self.root / name
+            file.write_text(file.read_text().replace(version.format(self.version), version.format("77.0.0")))
+            commit(self.root)
+            self.expect_refusal(name)
+            git("reset", "--quiet", "--hard", "as-it-was", cwd=self.root)
 
     def test_wrong_arguments(self):
         for options in ((), ("v1",), (self.version, self.version), ("--push", self.version)):

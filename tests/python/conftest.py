@@ -16,6 +16,22 @@ LAUNCHER_PREFIXES = ("CEP_", "SLURM_", "OMPI_", "PMI_", "MPI_", "TORCHELASTIC_")
 # Frameworks whose calls come in their order, and do nothing.
 STAND_INS = Path(__file__).resolve().parent / "integrations" / "stand_ins"
 WITHOUT_COMPILER = Path(__file__).resolve().parent / "without_compiler"
+# A module of the stand-in for Lightning, for scripts.
+LIGHTNING_MODULE = """
+import sys
+import torch
+import lightning.pytorch as lightning
+
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+
+    def training_step(self, batch):
+        return self.layer(batch).sum()
+
+loader = torch.utils.data.DataLoader([torch.ones(4)] * 20, 2)
+"""
 
 
 def path_with(*folders):

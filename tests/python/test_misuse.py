@@ -4,7 +4,7 @@
 import cep
 import cep._messages
 import pytest
-from conftest import STAND_INS, WITHOUT_COMPILER, path_with
+from conftest import LIGHTNING_MODULE, STAND_INS, WITHOUT_COMPILER, path_with
 
 NO_STEP = (
     "cep: rank 0: cep_step() was never called; nothing was recorded for {}: call it, in Python prof.step(n), at the start "
@@ -97,23 +97,11 @@ def test_a_model_can_be_instrumented_again_after_remove(tmp_path, files, capfd, 
     assert [row["step"] for row in files.spans("optimizer")] == [0, 1]
 
 
-WITH_AN_INTEGRATION = """
-import torch
-import lightning.pytorch as lightning
+WITH_AN_INTEGRATION = LIGHTNING_MODULE + """
 from cep.integrations.lightning import CepCallback
-
-class Module(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(4, 1)
-
-    def training_step(self, batch):
-        return self.layer(batch).sum()
-
 module = Module()
 with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
     cep.torch.instrument(prof, module.layer, None)
-    loader = torch.utils.data.DataLoader([torch.ones(4)] * 20, 2)
     lightning.Trainer(sys.argv[1], max_steps=3, callbacks=[CepCallback(prof)]).fit(module, loader)
 """
 

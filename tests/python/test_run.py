@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import STAND_INS, WITHOUT_COMPILER, path_with
+from conftest import LIGHTNING_MODULE, STAND_INS, WITHOUT_COMPILER, path_with
 from launched import DDP, EXAMPLE, LAUNCH, run, steps_of, with_torch
 
 PHASES = ["data_load", "host_to_device", "forward", "backward", "optimizer"]
@@ -258,26 +258,9 @@ def test_a_model_inside_of_one_that_is_never_called_is_found(run, files, with_to
     assert steps_of(files, "backward") == [2, 3, 4, 5]
 
 
-LIGHTNING = """
-import sys
-import torch
-import lightning.pytorch as lightning
-
-class Module(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(4, 1)
-
-    def training_step(self, batch):
-        return self.layer(batch).sum()
-
-loader = torch.utils.data.DataLoader([torch.ones(4)] * 20, 2)
-lightning.Trainer(sys.argv[1], max_steps=6).fit(Module(), loader)
-"""
-
-
 def test_lightning_gets_its_callback(run, files, tmp_path, with_torch):
-    run.script(LIGHTNING, tmp_path, PYTHONPATH=path_with(WITHOUT_COMPILER, STAND_INS))
+    train = "lightning.Trainer(sys.argv[1], max_steps=6).fit(Module(), loader)\n"
+    run.script(LIGHTNING_MODULE + train, tmp_path, PYTHONPATH=path_with(WITHOUT_COMPILER, STAND_INS))
     assert steps_of(files, "training_step") == [1, 2, 3, 4, 5]
     for step in range(1, 6):
         assert sorted(names_of_step(files, step)) == sorted(["training_step", *PHASES])

@@ -23,9 +23,17 @@ else:
 """)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
-def test_cep_torch_needs_no_import_of_its_own(scripts):
-    scripts.run("import cep\nassert cep.torch.instrument and cep.integrations.log_metrics")
+with_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
+
+
+@with_torch
+@pytest.mark.parametrize("script", [
+    pytest.param("import cep\nassert cep.torch.instrument and cep.integrations.log_metrics", id="needs no import of its own"),
+    pytest.param("import cep.torch\nassert all(hasattr(cep.torch, name) for name in cep.torch.__all__)", id="has what it lists"),
+    pytest.param("import torch, cep.torch\nassert not torch.cuda.is_initialized()", id="does not initialise CUDA"),
+])
+def test_cep_torch(scripts, script):
+    scripts.run(script)
 
 
 def test_without_pytorch_the_error_says_what_is_missing(scripts):
@@ -40,17 +48,7 @@ else:
 """)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
-def test_everything_that_is_listed_is_there(scripts):
-    scripts.run("import cep.torch\nassert all(hasattr(cep.torch, name) for name in cep.torch.__all__)")
-
-
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
-def test_importing_cep_torch_does_not_initialise_cuda(scripts):
-    scripts.run("import torch, cep.torch\nassert not torch.cuda.is_initialized()")
-
-
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
+@with_torch
 def test_every_function_calls_its_profiler_profiler(scripts):
     scripts.run("""
 import inspect, cep.torch, cep.integrations
