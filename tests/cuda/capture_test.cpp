@@ -12,11 +12,7 @@ namespace {
 
 class CaptureTest : public ProfilerTest, public testing::WithParamInterface<CUstreamCaptureMode> {
   protected:
-    void SetUp() override {
-        ProfilerTest::SetUp();
-        if (HasFatalFailure() || IsSkipped()) return;
-        open();
-    }
+    void prepare() override { open(); }
 
     /// Spans that keep the poller busy all the time.
     void keep_poller_busy(CUstream stream) const {

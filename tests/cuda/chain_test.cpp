@@ -14,9 +14,7 @@ namespace {
 /// A training loop whose optimizer runs on a stream and is followed by data loading on the host.
 class ChainOntoTheHostTest : public ProfilerTest {
   protected:
-    void SetUp() override {
-        ProfilerTest::SetUp();
-        if (HasFatalFailure() || IsSkipped()) return;
+    void prepare() override {
         stopwatch.emplace(driver());
         stream = new_stream();
     }

@@ -46,9 +46,7 @@ struct Clock {
 
 class FakeClockTest : public FakeProfilerTest, public testing::WithParamInterface<Clock> {
   protected:
-    void SetUp() override {
-        FakeProfilerTest::SetUp();
-        if (HasFatalFailure() || IsSkipped()) return;
+    void prepare() override {
         fake.set_clock(GetParam().offset_ns, GetParam().drift_ppm);
         open();
     }
@@ -155,7 +153,8 @@ class RealClockTest : public ProfilerTest {
     void SetUp() override {
         if (driver().is_fake()) GTEST_SKIP() << "the fake has no kernel that reads a clock";
         ProfilerTest::SetUp();
-        if (HasFatalFailure() || IsSkipped()) return;
+    }
+    void prepare() override {
         stopwatch = std::make_unique<Stopwatch>(driver());
         open();
     }

@@ -13,11 +13,7 @@ namespace {
 
 class ContextTest : public ProfilerTest {
   protected:
-    void SetUp() override {
-        ProfilerTest::SetUp();
-        if (HasFatalFailure() || IsSkipped()) return;
-        open();
-    }
+    void prepare() override { open(); }
 
     /// A new context on device 0, current on this thread.
     [[nodiscard]] static CUcontext push_new_context() {

@@ -12,9 +12,7 @@ namespace {
 /// Tests repeat one way to end spans so often that an event lost each time would show among the driver's live ones.
 class EventReturnTest : public FakeProfilerTest {
   protected:
-    void SetUp() override {
-        FakeProfilerTest::SetUp();
-        if (HasFatalFailure() || IsSkipped()) return;
+    void prepare() override {
         stream = new_stream();
         cep_options options = default_options();
         options.record_every_n_steps = 2;

@@ -72,7 +72,11 @@ class ProfilerTest : public fake_cuda::DriverTest {
         std::string pattern = (std::filesystem::temp_directory_path() / "cep-cuda-XXXXXX").string();
         ASSERT_NE(mkdtemp(pattern.data()), nullptr);
         directory = pattern;
+        prepare();
     }
+
+    /// What a fixture does once there are a driver and a directory.
+    virtual void prepare() {}
 
     void TearDown() override {
         if (profiler != nullptr) (void)cep_close(profiler, patience_ms);

@@ -29,9 +29,7 @@ struct EventCost {
 
 class SpanTest : public ProfilerTest {
   protected:
-    void SetUp() override {
-        ProfilerTest::SetUp();
-        if (HasFatalFailure() || IsSkipped()) return;
+    void prepare() override {
         stopwatch.emplace(driver());
         open();
     }
