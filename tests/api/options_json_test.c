@@ -163,9 +163,8 @@ TEST(a_file_without_an_object_is_refused_and_named) {
     check_load_refused("list.json", CEP_EJSON, "list.json", "");
 }
 
-TEST(a_missing_file_is_refused_and_named) {
-    check_load_refused("nowhere/config.json", CEP_EIO, "nowhere/config.json", "");
-}
+TEST_THAT(a_missing_file_is_refused_and_named,
+          check_load_refused("nowhere/config.json", CEP_EIO, "nowhere/config.json", ""))
 
 // A limit, so that endless reading ends the test instead of using up the machine's memory.
 static void bound_time_and_memory(void) {

@@ -9,6 +9,12 @@
 
 #include "explorer.hpp"
 
+/// A test that is one call.
+#define TEST_THAT(suite, name, ...) \
+    TEST(suite, name) {             \
+        __VA_ARGS__;                \
+    }
+
 namespace model {
 
 inline void expect_holds(const Maker& scenario) {

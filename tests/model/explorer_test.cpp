@@ -30,9 +30,8 @@ struct MessagePassing : Scenario {
     Atomic<bool> ready{false};
 };
 
-TEST(Explorer, AllowsMessagesBetweenReleaseAndAcquire) {
-    expect_holds(maker_of<MessagePassing<std::memory_order_release, std::memory_order_acquire>>());
-}
+TEST_THAT(Explorer, AllowsMessagesBetweenReleaseAndAcquire,
+          expect_holds(maker_of<MessagePassing<std::memory_order_release, std::memory_order_acquire>>()))
 
 TEST(Explorer, FindsTheRaceOfAMessageWithoutReleaseOrAcquire) {
     expect_fails(maker_of<MessagePassing<std::memory_order_relaxed, std::memory_order_acquire>>(), "data race");
@@ -52,9 +51,7 @@ struct WriteAfterRelease : Scenario {
     Atomic<bool> ready{false};
 };
 
-TEST(Explorer, FindsTheRaceOfAWriteThatFollowsTheRelease) {
-    expect_fails(maker_of<WriteAfterRelease>(), "data race");
-}
+TEST_THAT(Explorer, FindsTheRaceOfAWriteThatFollowsTheRelease, expect_fails(maker_of<WriteAfterRelease>(), "data race"))
 
 struct StoreBuffering : Scenario {
     void run(std::size_t thread) override {
@@ -67,9 +64,7 @@ struct StoreBuffering : Scenario {
     std::array<int, 2> seen{};
 };
 
-TEST(Explorer, LetsStoresBeSeenLate) {
-    expect_fails(maker_of<StoreBuffering>(), "both stores are late");
-}
+TEST_THAT(Explorer, LetsStoresBeSeenLate, expect_fails(maker_of<StoreBuffering>(), "both stores are late"))
 
 struct Coherence : Scenario {
     void run(std::size_t thread) override {
@@ -84,9 +79,7 @@ struct Coherence : Scenario {
     Atomic<int> x{0};
 };
 
-TEST(Explorer, KeepsTheOrderOfOneLocation) {
-    expect_holds(maker_of<Coherence>());
-}
+TEST_THAT(Explorer, KeepsTheOrderOfOneLocation, expect_holds(maker_of<Coherence>()))
 
 struct IndependentReads : Scenario {
     [[nodiscard]] std::size_t threads() const override { return 3; }
@@ -103,9 +96,7 @@ struct IndependentReads : Scenario {
     Atomic<int> y{0};
 };
 
-TEST(Explorer, LetsNobodySeeOlderThanWhatHappenedBefore) {
-    expect_holds(maker_of<IndependentReads>());
-}
+TEST_THAT(Explorer, LetsNobodySeeOlderThanWhatHappenedBefore, expect_holds(maker_of<IndependentReads>()))
 
 /// A relaxed update by another thread continues a release sequence.
 struct ReleaseSequence : Scenario {
@@ -124,9 +115,7 @@ struct ReleaseSequence : Scenario {
     Atomic<int> count{0};
 };
 
-TEST(Explorer, FollowsAReleaseSequence) {
-    expect_holds(maker_of<ReleaseSequence>());
-}
+TEST_THAT(Explorer, FollowsAReleaseSequence, expect_holds(maker_of<ReleaseSequence>()))
 
 template <bool Atomically>
 struct SharedCount : Scenario {
@@ -154,9 +143,8 @@ struct Independent : Scenario {
     Atomic<int> y{0};
 };
 
-TEST(Explorer, TriesOrdersThatMakeNoDifferenceOnce) {
-    EXPECT_LE(model::explore(maker_of<Independent>()).executions, 3U);
-}
+TEST_THAT(Explorer, TriesOrdersThatMakeNoDifferenceOnce,
+          EXPECT_LE(model::explore(maker_of<Independent>()).executions, 3U))
 
 template <bool Sets>
 struct Waiting : Scenario {

@@ -52,9 +52,7 @@ struct SameName : Adding<1> {
     std::array<Watched*, 3> got{};
 };
 
-TEST(NameTableModel, GivesBothThreadsTheNodeOfTheSameNameInTheLastPlace) {
-    model::expect_holds(maker_of<SameName>());
-}
+TEST_THAT(NameTableModel, GivesBothThreadsTheNodeOfTheSameNameInTheLastPlace, model::expect_holds(maker_of<SameName>()))
 
 /// Two places, two threads that add the same name, and a third with another name: none is refused.
 struct SameNameAndAnother : Adding<2> {
@@ -69,9 +67,7 @@ struct SameNameAndAnother : Adding<2> {
     std::array<Watched*, 4> got{};
 };
 
-TEST(NameTableModel, RefusesNoThreadForANameThatIsAddedTwice) {
-    model::expect_holds(maker_of<SameNameAndAnother>());
-}
+TEST_THAT(NameTableModel, RefusesNoThreadForANameThatIsAddedTwice, model::expect_holds(maker_of<SameNameAndAnother>()))
 
 /// One place, two names: one of them gets it.
 struct LastPlace : Adding<1> {
@@ -80,9 +76,7 @@ struct LastPlace : Adding<1> {
     std::array<Watched*, 3> got{};
 };
 
-TEST(NameTableModel, GivesTheLastPlaceToOneOfTwoNames) {
-    model::expect_holds(maker_of<LastPlace>());
-}
+TEST_THAT(NameTableModel, GivesTheLastPlaceToOneOfTwoNames, model::expect_holds(maker_of<LastPlace>()))
 
 /// Two threads add two names of one bucket in opposite order. Each finds the names that it has added.
 struct SameBucket : Adding<2> {
@@ -99,9 +93,7 @@ struct SameBucket : Adding<2> {
     std::array<std::array<Watched*, 2>, 3> got{};
 };
 
-TEST(NameTableModel, AgreesOnNamesThatAreAddedInOppositeOrder) {
-    model::expect_holds(maker_of<SameBucket>());
-}
+TEST_THAT(NameTableModel, AgreesOnNamesThatAreAddedInOppositeOrder, model::expect_holds(maker_of<SameBucket>()))
 
 TEST(NameTableModel, NeedsEachOfItsOrders) {
     model::expect_no_survivor(

@@ -36,9 +36,7 @@ struct Passing : Scenario {
     int taken = 0;
 };
 
-TEST(RingModel, PassesItemsInOrder) {
-    model::expect_holds(maker_of<Passing>());
-}
+TEST_THAT(RingModel, PassesItemsInOrder, model::expect_holds(maker_of<Passing>()))
 
 /// A thread that sees a pushed item sees the producer's earlier writes. It never sees more items taken than pushed.
 struct Counting : Scenario {
@@ -64,9 +62,7 @@ struct Counting : Scenario {
     cep::Atomic<std::size_t> begun{0};
 };
 
-TEST(RingModel, CountsForAnyThread) {
-    model::expect_holds(maker_of<Counting>());
-}
+TEST_THAT(RingModel, CountsForAnyThread, model::expect_holds(maker_of<Counting>()))
 
 /// A text arrives with its item, also across the end of the byte ring.
 struct Texts : Scenario {
@@ -93,12 +89,9 @@ struct Texts : Scenario {
     std::size_t taken = 0;
 };
 
-TEST(RingModel, PassesTextsWithTheirItems) {
-    model::expect_holds(maker_of<Texts>());
-}
+TEST_THAT(RingModel, PassesTextsWithTheirItems, model::expect_holds(maker_of<Texts>()))
 
-TEST(RingModel, NeedsEachOfItsOrders) {
-    model::expect_no_survivor({maker_of<Passing>(), maker_of<Counting>(), maker_of<Texts>()}, "ring.hpp");
-}
+TEST_THAT(RingModel, NeedsEachOfItsOrders,
+          model::expect_no_survivor({maker_of<Passing>(), maker_of<Counting>(), maker_of<Texts>()}, "ring.hpp"))
 
 }  // namespace

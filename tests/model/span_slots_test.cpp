@@ -102,9 +102,7 @@ struct EndedOnTheStack : Spans {
     cep::Atomic<int> told{0};
 };
 
-TEST(SpanStackModel, CountsNoSpanAfterItsEnd) {
-    model::expect_holds(maker_of<EndedOnTheStack>());
-}
+TEST_THAT(SpanStackModel, CountsNoSpanAfterItsEnd, model::expect_holds(maker_of<EndedOnTheStack>()))
 
 /// Two threads end the same span: only one succeeds.
 struct EndedTwice : Spans {
@@ -122,9 +120,7 @@ struct EndedTwice : Spans {
     }
 };
 
-TEST(SpanSlotsModel, EndsASpanOnce) {
-    model::expect_holds(maker_of<EndedTwice>());
-}
+TEST_THAT(SpanSlotsModel, EndsASpanOnce, model::expect_holds(maker_of<EndedTwice>()))
 
 /// A reader looks while the owner ends spans that no other thread knows, each in the slot of the one before.
 struct Unshared : Spans {
@@ -144,9 +140,7 @@ struct Unshared : Spans {
     void finish() override { require(visit() == 0, "still open"); }
 };
 
-TEST(SpanSlotsModel, EndsSpansThatNoOtherThreadKnows) {
-    model::expect_holds(maker_of<Unshared>());
-}
+TEST_THAT(SpanSlotsModel, EndsSpansThatNoOtherThreadKnows, model::expect_holds(maker_of<Unshared>()))
 
 /// Another thread ends a span while the owner begins others, perhaps in the same slot.
 struct EndedElsewhere : Spans {
@@ -163,9 +157,7 @@ struct EndedElsewhere : Spans {
     }
 };
 
-TEST(SpanSlotsModel, UsesASlotAgainThatAnotherThreadReleased) {
-    model::expect_holds(maker_of<EndedElsewhere>());
-}
+TEST_THAT(SpanSlotsModel, UsesASlotAgainThatAnotherThreadReleased, model::expect_holds(maker_of<EndedElsewhere>()))
 
 /// Another thread releases the last free slot: its writes to the slot happened before the owner's claim.
 struct ComesBack : Spans {
@@ -183,9 +175,7 @@ struct ComesBack : Spans {
     }
 };
 
-TEST(SpanSlotsModel, HandsASlotBackToItsOwner) {
-    model::expect_holds(maker_of<ComesBack>());
-}
+TEST_THAT(SpanSlotsModel, HandsASlotBackToItsOwner, model::expect_holds(maker_of<ComesBack>()))
 
 /// A reader sees the fields of one span at a time, also in blocks that are allocated meanwhile.
 struct Visited : Spans {
@@ -230,9 +220,7 @@ struct Guessed : Spans {
     }
 };
 
-TEST(SpanSlotsModel, FindsASlotOnlyOnceItIsMade) {
-    model::expect_holds(maker_of<Guessed>());
-}
+TEST_THAT(SpanSlotsModel, FindsASlotOnlyOnceItIsMade, model::expect_holds(maker_of<Guessed>()))
 
 /// Threads that check whether a span is open.
 struct Asked : Spans {
@@ -248,9 +236,7 @@ struct Asked : Spans {
     cep::Atomic<bool> done{false};
 };
 
-TEST(SpanSlotsModel, IsNotOpenAfterItsEnd) {
-    model::expect_holds(maker_of<Asked>());
-}
+TEST_THAT(SpanSlotsModel, IsNotOpenAfterItsEnd, model::expect_holds(maker_of<Asked>()))
 
 /// One kilobyte is left. A request for two is refused, and does not take the one from another thread.
 struct Exhausted : Scenario {

@@ -93,9 +93,7 @@ struct PublishersInTurn : Scenario {
     SmallBoard board;
 };
 
-TEST(StepBoardModel, TakesPublishersInTurn) {
-    model::expect_holds(maker_of<PublishersInTurn>());
-}
+TEST_THAT(StepBoardModel, TakesPublishersInTurn, model::expect_holds(maker_of<PublishersInTurn>()))
 
 /// A thread that reads a step sees the writes before its publish.
 struct Published : Scenario {
@@ -111,9 +109,7 @@ struct Published : Scenario {
     Board board;
 };
 
-TEST(StepBoardModel, PublishesWhatWasDoneBefore) {
-    model::expect_holds(maker_of<Published>());
-}
+TEST_THAT(StepBoardModel, PublishesWhatWasDoneBefore, model::expect_holds(maker_of<Published>()))
 
 /// A stop is final, whatever other threads publish meanwhile or later.
 template <std::size_t Threads>
@@ -182,9 +178,8 @@ class TwoWords {
     cep::Atomic<std::uint64_t> flags_{0};
 };
 
-TEST(StepBoardModel, FindsFaultInTwoWords) {
-    model::expect_fails(maker_of<Sequence<TwoWords>>(), "a step with another's");
-}
+TEST_THAT(StepBoardModel, FindsFaultInTwoWords,
+          model::expect_fails(maker_of<Sequence<TwoWords>>(), "a step with another's"))
 
 /// A word and slots by epoch, but the reader does not check the word again after reading the slot.
 class Unchecked : public TwoWords {
@@ -204,8 +199,7 @@ class Unchecked : public TwoWords {
     cep::Atomic<std::uint64_t> word_{0};
 };
 
-TEST(StepBoardModel, FindsFaultInASlotThatIsNotCheckedAgain) {
-    model::expect_fails(maker_of<Sequence<Unchecked>>(), "a step with another's");
-}
+TEST_THAT(StepBoardModel, FindsFaultInASlotThatIsNotCheckedAgain,
+          model::expect_fails(maker_of<Sequence<Unchecked>>(), "a step with another's"))
 
 }  // namespace

@@ -89,8 +89,7 @@ TEST(StepCounterModel, CountsFromZeroAfterALongPause) {
     model::expect_holds(maker_of<Pause>());
 }
 
-TEST(StepCounterModel, NeedsEachOfItsOrders) {
-    model::expect_no_survivor({maker_of<NextStep>(), maker_of<StepsOfAnother>()}, "step_counter.hpp");
-}
+TEST_THAT(StepCounterModel, NeedsEachOfItsOrders,
+          model::expect_no_survivor({maker_of<NextStep>(), maker_of<StepsOfAnother>()}, "step_counter.hpp"))
 
 }  // namespace

@@ -102,10 +102,8 @@ static void check_places(check_body body, int count, bool at_all_later_places) {
 }
 
 TEST_THAT(one_allocation_that_fails_anywhere_is_survived, check_places(train_while_memory_runs_out, places, false))
-TEST(memory_that_has_run_out_for_a_while_is_survived) {
-    check_places(train_while_memory_runs_out, lasting_places, true);
-}
-TEST(one_allocation_that_fails_during_close_is_survived) {
-    check_places(close_while_memory_runs_out, places_at_close, false);
-}
+TEST_THAT(memory_that_has_run_out_for_a_while_is_survived,
+          check_places(train_while_memory_runs_out, lasting_places, true))
+TEST_THAT(one_allocation_that_fails_during_close_is_survived,
+          check_places(close_while_memory_runs_out, places_at_close, false))
 TEST_THAT(memory_that_has_run_out_at_close_is_survived, check_places(close_while_memory_runs_out, 20, true))

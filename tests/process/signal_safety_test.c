@@ -94,9 +94,8 @@ static void check_interrupted_loop(void (*handler)(int)) {
 }
 
 TEST_THAT(a_handler_may_make_every_hot_call_at_any_moment, check_interrupted_loop(record_from_handler))
-TEST(a_handler_may_read_the_counts_and_ask_for_a_flush_at_any_moment) {
-    check_interrupted_loop(get_stats_from_handler);
-}
+TEST_THAT(a_handler_may_read_the_counts_and_ask_for_a_flush_at_any_moment,
+          check_interrupted_loop(get_stats_from_handler))
 
 // The handler interrupts a slow call of the library, which may hold a lock.
 TEST(a_handler_may_make_every_hot_call_while_its_thread_looks_up_flushes_and_reads_counts) {

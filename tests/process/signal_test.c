@@ -98,9 +98,8 @@ static void check_handler_runs_during(int32_t (*call)(cep_profiler*, int64_t), i
 
 TEST_THAT(a_handler_runs_while_its_thread_waits_in_flush, check_handler_runs_during(cep_flush, SIGUSR1))
 TEST_THAT(a_handler_runs_while_its_thread_waits_in_close, check_handler_runs_during(cep_close, SIGUSR1))
-TEST(a_realtime_signals_handler_runs_while_its_thread_waits_in_close) {
-    check_handler_runs_during(cep_close, SIGRTMIN);
-}
+TEST_THAT(a_realtime_signals_handler_runs_while_its_thread_waits_in_close,
+          check_handler_runs_during(cep_close, SIGRTMIN))
 
 // The kernel delivers it to a thread that does not block it; only the one in the call does not.
 TEST(an_alarm_goes_off_while_the_only_thread_waits_in_flush) {
