@@ -273,21 +273,16 @@ TEST(cep_rank_overrides_the_launcher) {
     CHECK(path_exists("out/cuda_events_rank_5.jsonl"));
 }
 
-TEST(a_launcher_whose_rank_is_outside_its_world_is_refused) {
-    setenv("RANK", "4", 1);
+static void check_launcher_refused(const char* rank, const char* named) {
+    setenv("RANK", rank, 1);
     setenv("WORLD_SIZE", "4", 1);
     cep_options options = fresh_options();
     options.directory = "out";
-    check_refused(&options, CEP_EOPTION, "rank", "4");
+    check_refused(&options, CEP_EOPTION, named, rank);
 }
 
-TEST(a_launcher_rank_that_is_not_a_number_is_refused_and_named) {
-    setenv("RANK", "first", 1);
-    setenv("WORLD_SIZE", "4", 1);
-    cep_options options = fresh_options();
-    options.directory = "out";
-    check_refused(&options, CEP_EOPTION, "RANK", "first");
-}
+TEST_THAT(a_launcher_whose_rank_is_outside_its_world_is_refused, check_launcher_refused("4", "rank"))
+TEST_THAT(a_launcher_rank_that_is_not_a_number_is_refused_and_named, check_launcher_refused("first", "RANK"))
 
 static size_t messages_of_loading(char* text, size_t size) {
     const int usual = dup(STDERR_FILENO);

@@ -170,24 +170,16 @@ def test_what_a_phase_costs_that_one_rank_has_now_and_then(summarized, kind):
     assert 1 / verdict["job_slowdown"] == pytest.approx(1 / truth.slowdown, abs=0.02)
 
 
-def test_stages_are_found_without_places_in_run_rows(summarized):
-    truth, verdict = summarized(PIPELINE, Fault("stage", 1.5), Damage(places=False))
+@pytest.mark.parametrize("arguments, expected", [
+    ((PIPELINE, Fault("stage", 1.5), Damage(places=False)), {"kind": "stage", "ranks": [12, 13, 14, 15]}),
+    ((Shape("ddp", dp=16, ranks_per_host=4), Fault("host", 1.3, (4, 5, 6, 7))),
+     {"kind": "host", "host": "node1", "ranks": [4, 5, 6, 7]}),
+    ((Shape("ddp"), Fault("transfers", 4.0)), {"kind": "communication", "phase": "all_reduce"}),
+], ids=["a stage without places in run rows", "a slow host", "transfers that take longer now and then"])
+def test_what_is_slow_is_one_cause(summarized, arguments, expected):
+    truth, verdict = summarized(*arguments)
     cause = verdict["causes"][0]
-    assert (cause["kind"], cause["ranks"]) == ("stage", [12, 13, 14, 15])
-    assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
-
-
-def test_a_slow_host_is_one_cause(summarized):
-    truth, verdict = summarized(Shape("ddp", dp=16, ranks_per_host=4), Fault("host", 1.3, (4, 5, 6, 7)))
-    cause = verdict["causes"][0]
-    assert (cause["kind"], cause["host"], cause["ranks"]) == ("host", "node1", [4, 5, 6, 7])
-    assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
-
-
-def test_transfers_that_take_longer_now_and_then_are_communication(summarized):
-    truth, verdict = summarized(Shape("ddp"), Fault("transfers", 4.0))
-    cause = verdict["causes"][0]
-    assert (cause["kind"], cause["phase"]) == ("communication", "all_reduce")
+    assert {key: cause[key] for key in expected} == expected
     assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
 
 

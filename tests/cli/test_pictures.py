@@ -130,16 +130,11 @@ def test_a_slow_window_is_dark_in_its_steps(picture, window):
     assert slow_time.strip("▅▆▇█") == ""
 
 
-def test_a_slow_host_is_a_dark_line(simulate, picture):
-    simulate("job", "--ranks", "64", "--ranks-per-host", "8",
-             faults=[{"host": 3, "phase": "forward", "slowdown": 1.5}])
-    assert picture("job").slow_lines() == ["24-31 node3", "forward"]
-
-
-def test_the_ranks_of_a_slow_host_are_dark_where_each_has_a_line(simulate, picture):
-    simulate("job", "--ranks", "16", "--ranks-per-host", "8",
-             faults=[{"host": 1, "phase": "forward", "slowdown": 1.5}])
-    assert picture("job").slow_lines() == ["8 node1", *map(str, range(9, 16)), "forward"]
+@pytest.mark.parametrize("ranks, host, dark", [(64, 3, ["24-31 node3"]), (16, 1, ["8 node1", *map(str, range(9, 16))])],
+                         ids=["a line for the host", "a line for each rank"])
+def test_a_slow_host_is_dark(simulate, picture, ranks, host, dark):
+    simulate("job", "--ranks", ranks, "--ranks-per-host", "8", faults=[{"host": host, "phase": "forward", "slowdown": 1.5}])
+    assert picture("job").slow_lines() == [*dark, "forward"]
 
 
 def test_many_ranks_take_sixteen_lines(simulate, picture):
