@@ -135,15 +135,10 @@ def test_checkpoints_of_one_rank_in_every_nth_step(cep, tmp_path, options):
     cep("summarize", "--fail-on", "straggler", "job", status=1)
 
 
-def test_a_phase_of_one_rank_is_named_although_rows_were_lost(cep, tmp_path):
-    job_with(tmp_path / "job", {"synthetic_straggler": only(0, 20.0, steps=300)}, steps=300)
-    lose_rows(tmp_path / "job", 0.3)
-    verdict = verdict_of(cep)
-    assert names_of(verdict["stragglers"]) == [(0, "synthetic_straggler", "persistent")]
-
-
-def test_without_collectives_a_phase_of_one_rank_is_named(cep, tmp_path):
-    job_with(tmp_path / "job", {"synthetic_straggler": only(0, 20.0)}, collective=False)
+@pytest.mark.parametrize("steps, lost, collective", [(300, 0.3, True), (120, 0, False)], ids=["rows lost", "no collectives"])
+def test_a_phase_of_one_rank_is_named_where_less_was_recorded(cep, tmp_path, steps, lost, collective):
+    job_with(tmp_path / "job", {"synthetic_straggler": only(0, 20.0, steps=steps)}, steps=steps, collective=collective)
+    lose_rows(tmp_path / "job", lost)
     verdict = verdict_of(cep)
     assert names_of(verdict["stragglers"]) == [(0, "synthetic_straggler", "persistent")]
 

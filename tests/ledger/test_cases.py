@@ -82,19 +82,12 @@ def pieces_of(summary):
     return {one["piece"]: one["share"] for one in summary["ledger"]["pieces"]}
 
 
-def test_unrecorded_checkpoints_are_not_given_to_what_was_recorded(tmp_path):
-    job = Base(extra=host_phase("save_checkpoint", 1000, "checkpoint", every=10, at=5)).run(400, stride=10)
+@pytest.mark.parametrize("at, piece, saved_ms", [(5, "unrecorded", 39_000), (0, "checkpoint", 40_000)])
+def test_checkpoints_are_not_given_to_what_was_recorded_nor_multiplied(tmp_path, at, piece, saved_ms):
+    job = Base(extra=host_phase("save_checkpoint", 1000, "checkpoint", every=10, at=at)).run(400, stride=10)
     shares = pieces_of(summary_of(job.write(tmp_path / "job")))
-    whole_ms = 391 * 103 + 39_000
-    assert shares["unrecorded"] == pytest.approx(39_000 / whole_ms, abs=0.01)
-    assert shares["compute"] == pytest.approx(391 * 93 / whole_ms, abs=0.01)
-
-
-def test_recorded_checkpoints_are_not_multiplied(tmp_path):
-    job = Base(extra=host_phase("save_checkpoint", 1000, "checkpoint", every=10, at=0)).run(400, stride=10)
-    shares = pieces_of(summary_of(job.write(tmp_path / "job")))
-    whole_ms = 391 * 103 + 40_000
-    assert shares["checkpoint"] == pytest.approx(40_000 / whole_ms, abs=0.01)
+    whole_ms = 391 * 103 + saved_ms
+    assert shares[piece] == pytest.approx(saved_ms / whole_ms, abs=0.01)
     assert shares["compute"] == pytest.approx(391 * 93 / whole_ms, abs=0.01)
 
 
