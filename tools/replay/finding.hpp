@@ -97,7 +97,8 @@ struct Finding {
     std::optional<LateHost> late_host{};
 
     bool keeps_waiting = true;           // the others wait for it, as far as that is known
-    bool may_keep_waiting = false;       // else: they may wait for it in time that no phase covers
+    bool may_keep_waiting = false;       // else: they may wait for it where no row shows it
+    bool is_waiting_known = true;        // else: its collectives, or those of the others, are matched with nobody's
     bool is_costly = true;               // else it is a note: nobody waits, or what it costs is too little
     std::optional<double> cost_share{};  // of the time of the steps, if nothing else were the matter; none if unknown
     double waited_share = 0;             // of the time of the steps: what the others wait for it; 0 if unknown

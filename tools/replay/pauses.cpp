@@ -101,7 +101,8 @@ std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
     for (const auto& [step, weight] : with_pauses) cause.step_fraction += weight;
     cause.step_fraction /= static_cast<double>(steps.graphs.size());
     const std::string who = name_of(cause.ranks, cause.hosts);
-    cause.text = {is_one_rank ? fmt::format("{} is slow now and then{}, in {} of the steps", who, cause.in_phase(),
+    const std::string_view when = 2 * cause.step_fraction > 1 ? "" : " now and then";
+    cause.text = {is_one_rank ? fmt::format("{} is slow{}{}, in {} of the steps", who, when, cause.in_phase(),
                                             format_percent(cause.step_fraction))
                               : fmt::format("any rank pauses now and then, for {}, most often{}",
                                             format_duration_ms(*cause.slow_ms), cause.in_phase()),

@@ -96,7 +96,8 @@ class SlowRankPrices {
         const bool sees_all = sees_waiting(1 - mean_ms(1) / all_ms);
         for (std::size_t i = 2; i < steps_ms.size(); ++i) {
             Finding& one = slow_[i - 2];
-            one.is_approximate = is_waited_for(one) && (!sees_all || is_waiting_unknown(one));
+            one.is_approximate = is_waited_for(one) && (!sees_all || !one.is_waiting_known);
+            if (!one.is_waiting_known) continue;
             if (one.is_approximate) {
                 // Lost rows look like less work.
                 if (replay_.has_nearly_all_rows()) one.cost_share = shown_by_waiters(one);
@@ -115,11 +116,6 @@ class SlowRankPrices {
   private:
     [[nodiscard]] static bool is_waited_for(const Finding& one) {
         return one.keeps_waiting && one.is_costly && one.phase != uncovered_name;
-    }
-
-    // Collectives of one of both were matched with nobody's.
-    [[nodiscard]] static bool is_waiting_unknown(const Finding& one) {
-        return one.cost_share && !one.waiters_median_wait_ms;
     }
 
     // What hides work of the slow rank from its phases may hide that of the others, too.

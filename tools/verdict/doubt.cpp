@@ -120,11 +120,14 @@ void abstain_on_unseen_waits(const JobTable& table, Verdict& verdict) {
     for (const Finding* const one : verdict.harmless()) {
         const double excess_ms = one->excess_ms * one->step_fraction;
         if (!one->may_keep_waiting || excess_ms < little_comm * typical_ms(table.median_step_ms)) continue;
-        const bool is_group = one->kind == FindingKind::difference;
-        return verdict.abstain(fmt::format("{}, and {} may wait for that in time that no phase covers",
-                                           is_group ? describe_group(*one) : describe_straggler(*one),
-                                           is_group ? name_of(one->fast_ranks, one->fast_hosts) : "the others"),
-                               "time all collectives, with their group and coll");
+        const bool is_difference = one->kind == FindingKind::difference;
+        const bool is_of_one = is_difference && one->fast_ranks.size() == 1;
+        return verdict.abstain(
+            fmt::format("{}, but {} {} as long in all: {} may wait for that, or do it too, where no row shows it",
+                        is_difference ? describe_group(*one) : describe_straggler(*one),
+                        is_difference ? name_of(one->fast_ranks, one->fast_hosts) : "the others",
+                        is_of_one ? "takes" : "take", is_of_one ? "it" : "they"),
+            "time all collectives, with their group and coll");
     }
 }
 

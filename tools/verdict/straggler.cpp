@@ -264,7 +264,6 @@ class Finder {
     void finish(Straggler& one) {
         const std::vector<std::size_t> others = others_than(one);
         name_ranks(one, table_);
-        if (one.kind == FindingKind::group) name_group(one, others);
         one.first_step = table_.steps[one.steps.first];
         one.last_step = table_.steps[one.steps.last];
         find_every_steps(one);
@@ -274,9 +273,16 @@ class Finder {
             one.is_costly = weight_of(one) > StragglerRules::least_cost * typical_ms(table_.median_step_ms);
         }
         if (one.phase == uncovered_name && !one.keeps_waiting) return;  // it may be waiting itself
-        // In a pipeline, its neighbours wait, too: the replay says how long.
-        if (one.kind == FindingKind::group && !one.keeps_waiting && !is_pipeline_) one.kind = FindingKind::difference;
+        if (is_difference(one)) one.kind = FindingKind::difference;
+        if (one.kind != FindingKind::straggler) name_group(one, others);
         result_.push_back(std::move(one));
+    }
+
+    // What others do not do may be what they do without a row. In a pipeline, its neighbours wait, too: the replay says how
+    // long.
+    [[nodiscard]] bool is_difference(const Straggler& one) const {
+        if (one.is_of_some && one.may_keep_waiting) return true;
+        return one.kind == FindingKind::group && !one.keeps_waiting && !is_pipeline_;
     }
 
     /// Between the numbers of its slow steps, if that is always the same.
@@ -319,11 +325,11 @@ class Finder {
         const std::vector<std::vector<double>> avoidable_ms =
             quantiles_over_ranks(table_.avoidable_ms, others, std::array{least_quantile, 0.5});
         const double longer_ms = longer_waits_ms(one, others_ms, table_.wait_ms);
-        const bool is_known = !std::isnan(longer_ms) && any_comm(others) && any_comm(one.rank_indices);
-        double most_ms = one.all_excess_ms;
-        if (is_known) most_ms = std::min(most_ms, least_wait_ms(one, others, table_.avoidable_ms));
-        const auto least = waits_of(one, [&](std::size_t step) { return avoidable_ms[0][step]; });
-        if (is_known && !least.empty()) most_ms = std::min(most_ms, mean_of(least));
+        const bool is_known = !std::isnan(longer_ms);
+        double most_ms = std::min(one.all_excess_ms, least_wait_ms(one, others, table_.avoidable_ms));
+        if (const auto least = waits_of(one, [&](std::size_t step) { return avoidable_ms[0][step]; }); !least.empty())
+            most_ms = std::min(most_ms, mean_of(least));
+        one.is_waiting_known = is_known || (waits_ms.empty() && !knows_waits(one.rank_indices));
         judge(one, is_known, longer_ms, most_ms);
         const std::vector<double> uncovered_ms = quantiles_over_ranks(table_.uncovered_ms, others, 0.5);
         one.may_keep_waiting =
@@ -336,8 +342,8 @@ class Finder {
         one.waiters_median_wait_ms = median_of(waits_ms);
     }
 
-    [[nodiscard]] bool any_comm(const std::vector<std::size_t>& ranks) const {
-        return sum_ms(quantiles_over_ranks(table_.comm_ms, ranks, 0.5)) > 0;
+    [[nodiscard]] bool knows_waits(const std::vector<std::size_t>& ranks) const {
+        return count_values(quantiles_over_ranks(table_.wait_ms, ranks, 0.5)) > 0;
     }
 
     /// What each of the others waits at least in a slow step, mean.
@@ -362,7 +368,7 @@ class Finder {
         const double margin = is_uncovered ? StragglerRules::uncovered_margin : StragglerRules::least_margin;
         one.keeps_waiting = is_known ? longer_ms > margin * one.excess_ms : !is_uncovered && !one.is_of_some;
         one.cost_share = share_of(one, most_ms);
-        if (is_known && longer_ms > most_explained * one.all_excess_ms) one.cost_share.reset();
+        if (!one.is_waiting_known || longer_ms > most_explained * one.all_excess_ms) one.cost_share.reset();
         one.is_costly = one.keeps_waiting && one.cost_share.value_or(1) > StragglerRules::least_cost;
     }
 

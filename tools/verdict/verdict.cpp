@@ -146,7 +146,8 @@ class Judge {
         }
         const bool compares = can_compare();
         if (compares) search(absent);
-        if (!options_.only_ranks || std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_of_slow_ranks))
+        const bool any_slow = std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_of_slow_ranks);
+        if (of_other_steps().empty() && without_comm().empty() && (any_slow || !options_.only_ranks))
             verdict_.replay = replay(job_, options_.threads, untrained_, verdict_.findings);
         set_saving(judged_, verdict_);
         abstain_on_loaded();
@@ -212,9 +213,14 @@ class Judge {
                                          format_plural(table_.steps.size(), "recorded step"),
                                          table_.steps.size() == 1 ? "is" : "are", StragglerRules::least_steps),
                              "record more steps");
-        } else if (const auto rank = rank_of_other_steps()) {
-            verdict_.abstain(fmt::format("rank {} was recorded in other steps than its peers", *rank),
+        } else if (const std::vector<std::int64_t> odd = of_other_steps(); !odd.empty()) {
+            verdict_.abstain(fmt::format("{} {} recorded in other steps than the others", name_of(odd, {}),
+                                         odd.size() == 1 ? "was" : "were"),
                              "record the same steps on all ranks, and number them alike");
+        } else if (const std::vector<std::int64_t> silent = without_comm(); !silent.empty()) {
+            verdict_.abstain(fmt::format("{} {} no rows of collectives, and others have: who waits is not known",
+                                         name_of(silent, {}), silent.size() == 1 ? "has" : "have"),
+                             "time the collectives on all ranks");
         } else if (table_.local.empty()) {
             verdict_.abstain("no phases of a step are timed", "time data loading, forward, backward and optimizer");
         } else if (lost_share() > too_much_lost) {
@@ -232,18 +238,34 @@ class Judge {
         return largest;
     }
 
-    /// A rank that has steps enough, but hardly any of them in common with another rank.
-    [[nodiscard]] std::optional<std::int64_t> rank_of_other_steps() const {
-        const std::vector<std::size_t> ranks = count_ranks(table_.step_ms);
+    /// Ranks that have steps enough, but hardly any of them in common with another.
+    [[nodiscard]] std::vector<std::int64_t> of_other_steps() const {
+        const std::vector<std::size_t> ranks_of_step = count_ranks(table_.step_ms);
+        std::vector<std::int64_t> ranks;
         for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank) {
             const std::span<const float> step_ms = table_.step_ms.of_rank(rank);
             std::size_t common = 0;
-            for (std::size_t step = 0; step < ranks.size(); ++step)
-                common += !is_missing(step_ms[step]) && ranks[step] > 1;
+            for (std::size_t step = 0; step < ranks_of_step.size(); ++step)
+                common += !is_missing(step_ms[step]) && ranks_of_step[step] > 1;
             if (common < StragglerRules::least_steps && count_values(step_ms) >= StragglerRules::least_steps)
-                return table_.ranks[rank].rank;
+                ranks.push_back(table_.ranks[rank].rank);
         }
-        return std::nullopt;
+        return ranks;
+    }
+
+    /// Ranks of a role in which others have collectives.
+    [[nodiscard]] std::vector<std::int64_t> without_comm() const {
+        std::vector<std::int64_t> ranks;
+        for (const PeerGroup& group : groups_) {
+            std::vector<std::int64_t> silent;
+            for (const std::size_t rank : group.ranks) {
+                const std::span<const float> comm_ms = table_.comm_ms.of_rank(rank);
+                if (std::none_of(comm_ms.begin(), comm_ms.end(), [](float ms) { return ms > 0; }))
+                    silent.push_back(table_.ranks[rank].rank);
+            }
+            if (silent.size() < group.ranks.size()) ranks.insert(ranks.end(), silent.begin(), silent.end());
+        }
+        return ranks;
     }
 
     [[nodiscard]] double lost_share() const {
