@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import START_NS, line_of, run_row, span_row
 from array_jobs import own_times, write_job
-from made_jobs import TRANSFER_MS, Damage, Shape, make, write_files
+from made_jobs import TRANSFER_MS, Damage, Fault, Shape, make, write_files
 
 
 def verdict_of(cep, *arguments):
@@ -503,6 +503,13 @@ def test_a_pipeline_whose_run_rows_name_no_stages_has_the_bubble_of_one_that_doe
     said, unsaid = cep.summary("said"), cep.summary("unsaid")
     assert unsaid["efficiency"]["bubble_fraction"] == pytest.approx(said["efficiency"]["bubble_fraction"], rel=1e-6)
     assert_one_bubble(unsaid)
+
+
+def test_a_rank_of_a_pipeline_whose_stage_is_not_said_is_not_slow_now_and_then_if_it_is_so_always(cep, tmp_path):
+    shape = Shape(kind="pipeline", dp=4, pp=4, micro_batches=8, steps=60)
+    make(write_files(tmp_path / "job"), shape, Fault("rank", 1.4, (5,)))
+    edited(tmp_path / "job", 5, lambda row: None if row.get("type") == "run" else row)
+    assert verdict_of(cep)["headline"].startswith("Rank 5 is slow in backward, in 100 % of the steps. ")
 
 
 def test_noise_that_lasts_as_long_as_the_recording_makes_no_rank_slow(cep, tmp_path):

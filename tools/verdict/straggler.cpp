@@ -278,8 +278,8 @@ class Finder {
         result_.push_back(std::move(one));
     }
 
-    // What others do not do may be what they do without a row. In a pipeline, its neighbours wait, too: the replay says how
-    // long.
+    // What others do not do may be what they do without a row. In a pipeline, its neighbours wait, too: the replay says
+    // how long.
     [[nodiscard]] bool is_difference(const Straggler& one) const {
         if (one.is_of_some && one.may_keep_waiting) return true;
         return one.kind == FindingKind::group && !one.keeps_waiting && !is_pipeline_;
