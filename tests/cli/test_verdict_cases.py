@@ -141,6 +141,18 @@ def test_a_phase_of_one_rank_may_be_what_others_do_in_no_phase(cep, tmp_path, ra
     assert verdict["reason"].endswith(" may wait for that, or do it too, where no row shows it")
 
 
+def test_what_a_rank_costs_that_is_slow_in_time_that_no_phase_covers_too_is_all_of_it(cep, tmp_path):
+    own = own_times(4, 60)
+    own["forward"][3] += 10
+    own["backward"][3] += 20
+    step_ms = write_job(tmp_path / "job", own)
+    for rank in range(4):
+        edited(tmp_path / "job", rank, lambda row: None if row["name"] == "forward" else row)
+    verdict = verdict_of(cep)
+    assert (names_of(verdict), verdict["stragglers"][0]["also"]) == ([(3, "backward", "persistent")], ["uncovered"])
+    assert verdict["job_slowdown"] == pytest.approx(np.mean(step_ms) / (np.mean(step_ms) - 30), rel=0.01)
+
+
 def test_of_two_ranks_one_may_wait_in_time_that_no_phase_covers(cep, tmp_path):
     own = own_times(2, 60)
     own["forward"][1] += 20

@@ -114,6 +114,12 @@ class SlowRankPrices {
     }
 
   private:
+    /// Whether it takes longer in time that no phase covers, if only beside phases.
+    [[nodiscard]] static bool is_slow_uncovered(const Finding& one) {
+        return one.phase == uncovered_name ||
+               std::find(one.also.begin(), one.also.end(), uncovered_name) != one.also.end();
+    }
+
     [[nodiscard]] static bool is_waited_for(const Finding& one) {
         return one.keeps_waiting && one.is_costly && one.phase != uncovered_name;
     }
@@ -152,7 +158,7 @@ class SlowRankPrices {
     [[nodiscard]] Scenario without_those(Use use) const {
         const auto peers = std::make_shared<PeerWork>(model_, steps_.ranks_of(slow_, use));
         return {[peers](const StepGraph& graph, std::span<float> own_ms) { peers->set_work(graph, own_ms); },
-                steps_.ranks_of(slow_, [&](const Finding& one) { return use(one) && one.phase == uncovered_name; })};
+                steps_.ranks_of(slow_, [&](const Finding& one) { return use(one) && is_slow_uncovered(one); })};
     }
     [[nodiscard]] Scenario without_all_but(const Finding* kept) const {
         return without_those([kept](const Finding& one) { return &one != kept; });
