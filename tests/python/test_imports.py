@@ -90,17 +90,14 @@ def package(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from .b import name",
-        "from . import b",
-        "import package.b",
-        "def function():\n    from .b import name",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .b import name",
-        "import importlib\nimportlib.import_module('package.b')",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "from .b import name",
+    "from . import b",
+    "import package.b",
+    "def function():\n    from .b import name",
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .b import name",
+    "import importlib\nimportlib.import_module('package.b')",
+])
 def test_every_way_to_import_is_seen(package, text):
     (package / "a.py").write_text(text)
     assert import_graph(package)["package.a"] == {"package.b"}

@@ -101,10 +101,8 @@ def test_a_region_that_kept_the_interpreters_lock_would_hang(scripts):
             process.kill()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["open_profiler", "close", "flush", "set_meta", "get_stats", "region_get", "options_load_json", "options_load_env"],
-)
+@pytest.mark.parametrize("name",
+                         ["open_profiler", "close", "flush", "set_meta", "get_stats", "region_get", "options_load_json", "options_load_env"])
 def test_calls_that_wait_for_a_disk_or_a_lock_of_the_librarys_give_the_interpreters_lock_up(name):
     assert not getattr(_ffi, name)._flags_ & KEEPS_LOCK
 

@@ -52,21 +52,15 @@ def train_two_steps(folder, model, optimizer, instrument):
             optimizer.step()
 
 
-@pytest.mark.parametrize(
-    "first, second, told",
-    [
-        ("model, optimizer", "model, None", ["the model Sequential is instrumented twice"]),
-        ("model, optimizer", "model[0], None", ["the model Linear, as part of the model Sequential, is instrumented twice"]),
-        ("model[1], None", "model, None", ["the model Sequential, around the model Linear, is instrumented twice"]),
-        ("model, optimizer", "torch.nn.Linear(4, 4), optimizer", ["the optimizer SGD is instrumented twice"]),
-        ("model, optimizer", "model, optimizer", ["the model Sequential is", "the optimizer SGD is"]),
-        ("model, optimizer", "model[0], None, prefix='first.'", []),
-    ],
-    ids=("model", "inside", "around", "optimizer", "both", "other names"),
-)
-def test_what_is_instrumented_twice_is_told_and_counted_once(
-    tmp_path, files, capfd, model_and_optimizer, first, second, told
-):
+@pytest.mark.parametrize("first, second, told", [
+    ("model, optimizer", "model, None", ["the model Sequential is instrumented twice"]),
+    ("model, optimizer", "model[0], None", ["the model Linear, as part of the model Sequential, is instrumented twice"]),
+    ("model[1], None", "model, None", ["the model Sequential, around the model Linear, is instrumented twice"]),
+    ("model, optimizer", "torch.nn.Linear(4, 4), optimizer", ["the optimizer SGD is instrumented twice"]),
+    ("model, optimizer", "model, optimizer", ["the model Sequential is", "the optimizer SGD is"]),
+    ("model, optimizer", "model[0], None, prefix='first.'", []),
+], ids=("model", "inside", "around", "optimizer", "both", "other names"))
+def test_what_is_instrumented_twice_is_told_and_counted_once(tmp_path, files, capfd, model_and_optimizer, first, second, told):
     import torch
 
     model, optimizer = model_and_optimizer
@@ -126,10 +120,8 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
 """
 
 
-@pytest.mark.parametrize(
-    "before",
-    ["pass", "prof.step(0)", "prof.region('load').__enter__().__exit__(None, None, None); prof.step(0)"],
-)
+@pytest.mark.parametrize("before",
+                         ["pass", "prof.step(0)", "prof.region('load').__enter__().__exit__(None, None, None); prof.step(0)"])
 def test_a_step_at_the_end_of_the_loop_loses_no_pass(scripts, files, before):
     _, err = scripts.run(LOOP.format(before=before))
     assert not err
@@ -147,14 +139,11 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
 """
 
 
-@pytest.mark.parametrize(
-    ("at_begin", "at_end", "name", "steps"),
-    [
-        ("prof.step()", "", "forward", [0, 1, 2]),
-        ("", "prof.step()", "train.forward", [0, 1, 2]),
-        ("", "prof.step()", "nameless", [0, 0, 1]),  # taken for set-up: in the next pass's step
-    ],
-)
+@pytest.mark.parametrize(("at_begin", "at_end", "name", "steps"), [
+    ("prof.step()", "", "forward", [0, 1, 2]),
+    ("", "prof.step()", "train.forward", [0, 1, 2]),
+    ("", "prof.step()", "nameless", [0, 0, 1]),  # taken for set-up: in the next pass's step
+])
 def test_a_set_up_before_the_loop_is_part_of_step_0_and_no_pass(scripts, files, at_begin, at_end, name, steps):
     scripts.run(SET_UP.format(at_begin=at_begin, at_end=at_end, name=name))
     assert [row["step"] for row in files.spans(name)] == steps

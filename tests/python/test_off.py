@@ -13,17 +13,13 @@ assert list(numbers) == [1, 2, 3, 4, 5]
 """
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        "prof.stats",
-        "prof.flush()",
-        "prof.step(0)\nwith prof.region('forward'):\n    pass",
-        "prof.counter('loss', 1)\nprof.mark('checkpoint')",
-        "prof.close()\nprof.stats",
-    ],
-    ids=["stats", "flush", "region", "counter and mark", "close"],
-)
+@pytest.mark.parametrize("use", [
+    "prof.stats",
+    "prof.flush()",
+    "prof.step(0)\nwith prof.region('forward'):\n    pass",
+    "prof.counter('loss', 1)\nprof.mark('checkpoint')",
+    "prof.close()\nprof.stats",
+], ids=["stats", "flush", "region", "counter and mark", "close"])
 @pytest.mark.parametrize("way", ["enable=False", "ranks=[7]"], ids=["disabled", "unlisted"])
 def test_callbacks_work_beside_a_profiler_that_is_off(scripts, files, way, use):
     scripts.run(f"prof = cep.Profiler(sys.argv[1], rank=0, world_size=8, {way})\n{use}\n{CALL_BACK}")

@@ -13,16 +13,12 @@ with prof.region("forward"):
 """
 
 
-@pytest.mark.parametrize(
-    "ending, status",
-    [
-        ("", 0),
-        ("sys.exit(3)", 3),
-        ("raise RuntimeError('the job failed')", 1),
-        ("prof = None", 0),
-    ],
-    ids=["plain end", "sys.exit", "exception", "collected"],
-)
+@pytest.mark.parametrize("ending, status", [
+    ("", 0),
+    ("sys.exit(3)", 3),
+    ("raise RuntimeError('the job failed')", 1),
+    ("prof = None", 0),
+], ids=["plain end", "sys.exit", "exception", "collected"])
 def test_without_close_nothing_is_lost(scripts, files, ending, status):
     scripts.run(OPEN_AND_RECORD + ending, status=status)
     assert len(files.spans("forward")) == 1

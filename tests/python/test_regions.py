@@ -93,22 +93,19 @@ def test_an_error_keeps_the_attributes_of_the_begin(profiler, files):
     assert (row["error"], row["group"], row["coll"], row["bytes"]) == ("ValueError", "dp", 1, 8)
 
 
-@pytest.mark.parametrize(
-    "attributes, named",
-    [
-        ({"bytes": -1}, "bytes"),
-        ({"bytes": 1.5}, "bytes"),
-        ({"flops": float("nan")}, "flops"),
-        ({"group": ""}, "group"),
-        ({"group": "x" * 64}, "group"),
-        ({"coll": 3}, "coll"),
-        ({"group": "dp", "coll": -1}, "coll"),
-        ({"meta": {"of": object()}}, "meta"),
-        ({"meta": {"of": float("inf")}}, "meta"),
-        ({"meta": 5}, "meta"),
-        ({"meta": {"of": "x" * 20000}}, "meta"),
-    ],
-)
+@pytest.mark.parametrize("attributes, named", [
+    ({"bytes": -1}, "bytes"),
+    ({"bytes": 1.5}, "bytes"),
+    ({"flops": float("nan")}, "flops"),
+    ({"group": ""}, "group"),
+    ({"group": "x" * 64}, "group"),
+    ({"coll": 3}, "coll"),
+    ({"group": "dp", "coll": -1}, "coll"),
+    ({"meta": {"of": object()}}, "meta"),
+    ({"meta": {"of": float("inf")}}, "meta"),
+    ({"meta": 5}, "meta"),
+    ({"meta": {"of": "x" * 20000}}, "meta"),
+])
 def test_an_invalid_attribute_is_a_warning_that_names_it_when_a_span_is_recorded(tmp_path, files, attributes, named):
     with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
         profiler.step(1)
@@ -260,16 +257,12 @@ class WithoutInit(cep.Region):
 
 
 @pytest.mark.parametrize("make", [lambda *_: cep.Region.__new__(cep.Region), WithoutInit], ids=("new", "subclass"))
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda region: region.__enter__(),
-        lambda region: region(lambda: None)(),
-        lambda region: region._begin(),
-        lambda region: region._end(1, 0, None),
-    ],
-    ids=("enter", "decorator", "begin", "end"),
-)
+@pytest.mark.parametrize("use", [
+    lambda region: region.__enter__(),
+    lambda region: region(lambda: None)(),
+    lambda region: region._begin(),
+    lambda region: region._end(1, 0, None),
+], ids=("enter", "decorator", "begin", "end"))
 def test_a_region_that_was_never_initialised_is_an_error(profiler, make, use):
     region = make(profiler, "forward", None, None, None)
     with pytest.raises(AttributeError):

@@ -167,9 +167,7 @@ for _ in range(5):
 """
 
 
-@pytest.mark.parametrize(
-    "optimizer, step", [("SGD", "closure(); optimizer.step()"), ("LBFGS", "optimizer.step(closure)")]
-)
+@pytest.mark.parametrize("optimizer, step", [("SGD", "closure(); optimizer.step()"), ("LBFGS", "optimizer.step(closure)")])
 def test_without_a_loader_a_forward_after_the_optimizer_begins_a_step(
     run, files, with_torch, optimizer, step
 ):

@@ -30,16 +30,12 @@ for number in itertools.count():
 """
 
 
-@pytest.mark.parametrize(
-    "end, status",
-    [
-        ("sys.exit(3)", 3),
-        ("raise ValueError('a bad batch')", 1),
-        ("os.kill(os.getpid(), signal.SIGTERM)", 128 + signal.SIGTERM),
-        ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL),
-    ],
-    ids=("exit", "exception", "SIGTERM", "SIGKILL"),
-)
+@pytest.mark.parametrize("end, status", [
+    ("sys.exit(3)", 3),
+    ("raise ValueError('a bad batch')", 1),
+    ("os.kill(os.getpid(), signal.SIGTERM)", 128 + signal.SIGTERM),
+    ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL),
+], ids=("exit", "exception", "SIGTERM", "SIGKILL"))
 def test_the_status_of_the_script_is_kept_and_its_rows_are_there(run, files, command, with_torch, end, status):
     # Rows are written every 10 steps, by a thread of its own, and those after the last time go with a killed process.
     _, err = run.script(FAILS.format(end=end, at_once="kill" not in end), status=status)
@@ -214,13 +210,10 @@ def test_the_verdict_of_a_directory_that_is_used_again_is_of_the_last_run(run, w
     assert "left out: " in err and "--run " in err
 
 
-@pytest.mark.parametrize(
-    "variables, name",
-    [
-        ({"SLURM_JOB_ID": "71", "SLURM_STEP_ID": "2", "SLURM_NTASKS": "4"}, "slurm-71.2"),
-        ({"PMIX_NAMESPACE": "prterun-host-9@1"}, "mpi-prterun-host-9-1"),
-    ],
-)
+@pytest.mark.parametrize("variables, name", [
+    ({"SLURM_JOB_ID": "71", "SLURM_STEP_ID": "2", "SLURM_NTASKS": "4"}, "slurm-71.2"),
+    ({"PMIX_NAMESPACE": "prterun-host-9@1"}, "mpi-prterun-host-9-1"),
+])
 def test_launchers_of_one_job_choose_the_same_directory(run, tmp_path, variables, name):
     told = run.write("import os; print(os.environ['CEP_DIRECTORY'])")
     for _ in range(2):

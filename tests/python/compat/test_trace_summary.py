@@ -155,15 +155,12 @@ def test_an_unknown_name_is_an_attribute_error():
         compat.NoSuchTimer
 
 
-@pytest.mark.parametrize(
-    ("config", "window"),
-    [
-        ({"enable": True}, (5, 8, "profiler_traces")),
-        ({"start_step": 20}, (20, 23, "profiler_traces")),
-        ({"end_step": 3, "trace_dir": "here"}, (0, 3, "here")),
-        ({"end_step": 12, "output_dir": "out"}, (5, 12, "out/profiler_traces")),
-    ],
-)
+@pytest.mark.parametrize(("config", "window"), [
+    ({"enable": True}, (5, 8, "profiler_traces")),
+    ({"start_step": 20}, (20, 23, "profiler_traces")),
+    ({"end_step": 3, "trace_dir": "here"}, (0, 3, "here")),
+    ({"end_step": 12, "output_dir": "out"}, (5, 12, "out/profiler_traces")),
+])
 def test_the_defaults_are_those_of_kempnerforge(config, window):
     options = compat.build_profiler(config, rank=0)._options
     assert (options.start_step, options.end_step, str(options.directory)) == window

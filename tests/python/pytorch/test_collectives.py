@@ -261,17 +261,14 @@ def test_without_a_process_group_nothing_is_changed(profiler):
         assert inner.__code__ is before
 
 
-@pytest.mark.parametrize(
-    "ranks, text",
-    [
-        ([0], "0"),
-        ([0, 1], "0,1"),
-        ([0, 1, 2, 3], "0-3"),
-        ([1, 3, 5], "1-5/2"),
-        ([0, 1, 5], "0,1,5"),
-        ([3, 2, 1], "3,2,1"),
-    ],
-)
+@pytest.mark.parametrize("ranks, text", [
+    ([0], "0"),
+    ([0, 1], "0,1"),
+    ([0, 1, 2, 3], "0-3"),
+    ([1, 3, 5], "1-5/2"),
+    ([0, 1, 5], "0,1,5"),
+    ([3, 2, 1], "3,2,1"),
+])
 def test_ranks_are_written_short(ranks, text):
     assert compact_ranks(ranks) == text
 

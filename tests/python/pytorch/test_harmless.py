@@ -52,9 +52,7 @@ assert model(torch.ones(3, {trainer.batch.shape[1]})) is not None
 
 
 def test_a_ddp_model_with_timed_buckets_can_be_copied(job):
-    job.run(
-        1,
-        """
+    job.run(1, """
 import copy, pickle
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
@@ -67,9 +65,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
         output = twin(torch.ones(2, 4))
         assert output.eq(1).all(), output  # its own, not the first model's
         output.sum().backward()
-dist.destroy_process_group()
-""",
-    )
+""")
 
 
 class Interrupted(torch.nn.Module):
@@ -96,9 +92,7 @@ def test_what_ends_the_program_in_a_hook_reaches_the_trainer(profiler):
 
 
 def test_nothing_leaks_in_a_training_loop(job):
-    job.run(
-        1,
-        """
+    job.run(1, """
 import gc, sys
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -120,9 +114,7 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument(
     before = train(prof, 100)
     grown = train(prof, 1000) - before
     assert grown < 300, grown
-dist.destroy_process_group()
-""",
-    )
+""")
 
 
 # ---- Hooks come off
@@ -141,7 +133,7 @@ def test_a_step_that_is_not_recorded_has_no_hooks(files, tmp_path, trainer):
             for step in range(4):
                 profiler.step(step)
                 assert bool(hooks_of(trainer.model)) == (step % 2 == 0)
-                assert (trainer.optimizer.step == before) == (step % 2 == 1) or hasattr(torch.optim.Optimizer, "register_step_pre_hook")
+                assert trainer.optimizer.step == before
                 trainer.train()
         assert hooks_of(trainer.model) == []
     assert [(row["step"], row["name"]) for row in files.spans()] == [
@@ -157,9 +149,7 @@ def test_a_closed_profiler_has_left_the_model_and_the_collectives(tmp_path, trai
     assert hooks_of(trainer.model) != []
     profiler.close()
     assert hooks_of(trainer.model) == [] and trainer.optimizer.step == step and profiler._listeners == ()
-    job.run(
-        1,
-        """
+    job.run(1, """
 import inspect
 inner = inspect.unwrap(dist.all_reduce)
 original, prof = inner.__code__, cep.Profiler(folder + "/job")
@@ -168,9 +158,7 @@ cep.torch.instrument_collectives(prof)
 assert inner.__code__ is not original
 prof.close()
 assert inner.__code__ is original
-dist.destroy_process_group()
-""",
-    )
+""")
 
 
 class ReturnsItsParameter(torch.nn.Module):
@@ -227,9 +215,7 @@ def test_a_failed_call_leaves_nothing_behind(profiler, trainer, job):
     with pytest.raises(cep.OptionError):
         cep.torch.instrument(profiler, trainer.model, trainer.optimizer, prefix="\n")
     assert hooks_of(trainer.model) == [] and trainer.optimizer.step == step
-    job.run(
-        1,
-        """
+    job.run(1, """
 import inspect
 inner = inspect.unwrap(dist.all_reduce)
 original, model = inner.__code__, torch.nn.Linear(2, 2)
@@ -244,15 +230,11 @@ with cep.Profiler(folder + "/job") as prof:
             raise AssertionError("no error")
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2)]
     cep.torch.instrument(prof, model, (optimizer for optimizer in optimizers)).remove()
-dist.destroy_process_group()
-""",
-    )
+""")
 
 
 def test_collectives_are_restored_though_a_profiler_was_closed_without_removal(job):
-    job.run(
-        1,
-        """
+    job.run(1, """
 import inspect
 inner = inspect.unwrap(dist.all_reduce)
 original = inner.__code__
@@ -266,9 +248,7 @@ held = cep.torch.instrument_collectives(second)
 assert inner.__code__ is not original
 held.remove()
 assert inner.__code__ is original
-dist.destroy_process_group()
-""",
-    )
+""")
 
 
 class Tool:
@@ -358,9 +338,7 @@ def test_a_hook_that_fails_is_counted_and_does_not_raise(files, profiler):
 
 
 def test_a_collective_without_room_for_its_region_runs_all_the_same(job):
-    job.run(
-        1,
-        """
+    job.run(1, """
 warnings.simplefilter("ignore")
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     prof.step(0)
@@ -373,6 +351,4 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
         one = torch.ones(1)
         dist.all_reduce(one)
         dist.all_reduce(one, async_op=True).wait()
-dist.destroy_process_group()
-""",
-    )
+""")

@@ -105,17 +105,13 @@ def test_a_configuration_may_be_an_object(tmp_path):
     assert _trace.trace_options(options)[:3] == (1, 2, tmp_path / "torch_profiler")
 
 
-@pytest.mark.parametrize(
-    "ranks, listed", [(3, (3,)), ("all", None), (None, None), ([4, "2", 4], (2, 4)), ((), ())]
-)
+@pytest.mark.parametrize("ranks, listed", [(3, (3,)), ("all", None), (None, None), ([4, "2", 4], (2, 4)), ((), ())])
 def test_ranks_may_be_one_rank_or_all(ranks, listed):
     assert _trace.trace_options({"end_step": 1, "ranks": ranks}).ranks == listed
 
 
-@pytest.mark.parametrize(
-    "options, named",
-    [({"start_step": -1}, "start_step"), ({"ranks": "0-3"}, "ranks"), ({"ranks": 1.5}, "ranks"), ({"start_step": 5, "end_step": 5}, "end_step"), ({"x": 1}, "x")],
-)
+@pytest.mark.parametrize("options, named",
+                         [({"start_step": -1}, "start_step"), ({"ranks": "0-3"}, "ranks"), ({"ranks": 1.5}, "ranks"), ({"start_step": 5, "end_step": 5}, "end_step"), ({"x": 1}, "x")])
 def test_a_bad_option_is_named(options, named):
     with pytest.raises(cep.OptionError, match=named):
         cep.torch.build_profiler(options, rank=0)
