@@ -40,6 +40,9 @@ def test_the_status_of_the_script_is_kept_and_its_rows_are_there(run, files, com
     # Rows are written every 10 steps, by a thread of its own, and those after the last time go with a killed process.
     _, err = run.script(FAILS.format(end=end, at_once="kill" not in end), status=status)
     assert "cep run: the verdict of" in err
+    if "kill" in end:  # the last line may be a part of one
+        path = files.directory / "cuda_events_rank_0.jsonl"
+        path.write_text(path.read_text().rpartition("\n")[0] + "\n")
     assert set(range(1, 10)) <= set(steps_of(files, "training_step"))
     if "raise" in end:
         assert "ValueError: a bad batch" in err
