@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import START_NS, line_of, run_row, span_row
 from array_jobs import own_times, write_job
-from made_jobs import TRANSFER_MS, Damage, Fault, Shape, make, write_files
+from made_jobs import TRANSFER_MS, Damage, Shape, make, write_files
 
 
 def verdict_of(cep, *arguments):
@@ -100,102 +100,6 @@ def test_two_equal_ranks_do_not_wait(cep, tmp_path):
     verdict = judged(cep, tmp_path, own_times(2, 60))
     assert not verdict["abstained"] and verdict["groups"] == [] and verdict["stragglers"] == []
     assert verdict["headline"].startswith("No straggler: neither rank")
-
-
-def edited(folder, rank, edit):
-    """Edits the lines of a rank's file; those that become None are left out."""
-    path = folder / f"cuda_events_rank_{rank}.jsonl"
-    lines = [edit(json.loads(line)) for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines if line is not None))
-
-
-@pytest.mark.parametrize("ranks", [3, 4, 8])
-def test_what_a_slow_rank_costs_is_not_known_where_its_collectives_match_those_of_no_other(cep, tmp_path, ranks):
-    own = own_times(ranks, 60)
-    own["forward"][-1] += 20
-    write_job(tmp_path / "job", own)
-    edited(tmp_path / "job", ranks - 1, lambda row: {**row, "coll": row["coll"] + 7} if "coll" in row else row)
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(ranks - 1, "forward", "persistent")]
-    assert verdict["job_slowdown"] is None and "less time" not in verdict["headline"]
-
-
-@pytest.mark.parametrize("ranks", [2, 4, 8])
-@pytest.mark.parametrize("without", [-1, 0])
-def test_where_a_rank_has_no_collectives_nobody_knows_who_waits(cep, tmp_path, ranks, without):
-    own = own_times(ranks, 60)
-    own["forward"][-1] += 20
-    write_job(tmp_path / "job", own)
-    edited(tmp_path / "job", without % ranks, lambda row: None if row["name"] == "all_reduce" else row)
-    reason = f"rank {without % ranks} has no rows of collectives, and others have: who waits is not known"
-    assert verdict_of(cep)["reason"] == reason
-
-
-@pytest.mark.parametrize("ranks", [2, 8])
-def test_a_phase_of_one_rank_may_be_what_others_do_in_no_phase(cep, tmp_path, ranks):
-    write_job(tmp_path / "job", own_times(ranks, 60))
-    for rank in range(1, ranks):
-        edited(tmp_path / "job", rank, lambda row: None if row["name"] == "forward" else row)
-    verdict = verdict_of(cep)
-    assert re.match(r"forward takes \d+\.\d+ ms on rank 0, and rank(s 1–7 do| 1 does) not have it", verdict["reason"])
-    assert verdict["reason"].endswith(" may wait for that, or do it too, where no row shows it")
-
-
-def test_what_a_rank_costs_that_is_slow_in_time_that_no_phase_covers_too_is_all_of_it(cep, tmp_path):
-    own = own_times(4, 60)
-    own["forward"][3] += 10
-    own["backward"][3] += 20
-    step_ms = write_job(tmp_path / "job", own)
-    for rank in range(4):
-        edited(tmp_path / "job", rank, lambda row: None if row["name"] == "forward" else row)
-    verdict = verdict_of(cep)
-    assert (names_of(verdict), verdict["stragglers"][0]["also"]) == ([(3, "backward", "persistent")], ["uncovered"])
-    assert verdict["job_slowdown"] == pytest.approx(np.mean(step_ms) / (np.mean(step_ms) - 30), rel=0.01)
-
-
-def test_of_two_ranks_one_may_wait_in_time_that_no_phase_covers(cep, tmp_path):
-    own = own_times(2, 60)
-    own["forward"][1] += 20
-    before = np.full((2, 60), [[20.0], [0.0]])
-    verdict = judged(cep, tmp_path, own, before=before)
-    assert verdict["abstained"] and verdict["groups"] == [] and verdict["harmless"] == []
-    assert verdict["reason"].startswith("forward takes 49.99 ms on rank 1, 29.97 ms on rank 0 (1.67 times as long)")
-    assert verdict["reason"].endswith("but rank 0 takes as long in all: it may wait for that, or do it too, where no row shows it")
-
-
-def test_ranks_that_do_more_of_one_phase_and_less_of_another_wait_for_nobody(cep, tmp_path):
-    own = own_times(2, 60)
-    own["forward"][1] += 20
-    own["backward"][0] += 20
-    verdict = judged(cep, tmp_path, own)
-    assert verdict["headline"] == "No straggler: neither rank keeps the other waiting."
-    assert any(line.startswith("nobody waits for this: backward takes 79.97 ms on rank 0") for line in verdict["evidence"])
-
-
-def test_a_collective_that_one_rank_has_no_row_of_may_be_waiting(cep, tmp_path):
-    own = own_times(2, 60)
-    own["forward"][1] += 20
-    write_job(tmp_path / "job", own)
-    for rank in range(2):
-        path = tmp_path / "job" / f"cuda_events_rank_{rank}.jsonl"
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        short = [{**row, "coll": row["coll"] + 1000, "start_ns": row["start_ns"] + int(row["duration_ms"] * 1e6),
-                  "duration_ms": 0.05} for row in rows if "coll" in row]  # fmt: skip
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows + short))
-    edited(tmp_path / "job", 1, lambda row: None if row.get("coll", 1000) < 1000 else row)
-    reason = verdict_of(cep)["reason"]
-    assert re.fullmatch(r"[\d.]+ % of a step is in collectives that could not be matched between ranks", reason)
-
-
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_a_rank_of_other_steps_is_compared_with_nobody(cep, tmp_path, ranks):
-    own = own_times(ranks, 60)
-    own["forward"][-1] += 20
-    write_job(tmp_path / "job", own)
-    for rank in range(ranks):
-        edited(tmp_path / "job", rank, lambda row: {**row, "step": 2 * row["step"] + (rank == ranks - 1)})
-    odd = "ranks 0, 1 were" if ranks == 2 else "rank 3 was"
-    assert verdict_of(cep)["reason"] == f"{odd} recorded in other steps than the others"
 
 
 def test_two_ranks_of_which_one_is_late_for_no_timed_reason(cep, tmp_path):
@@ -512,13 +416,6 @@ def test_a_pipeline_whose_run_rows_name_no_stages_has_the_bubble_of_one_that_doe
     said, unsaid = cep.summary("said"), cep.summary("unsaid")
     assert unsaid["efficiency"]["bubble_fraction"] == pytest.approx(said["efficiency"]["bubble_fraction"], rel=1e-6)
     assert_one_bubble(unsaid)
-
-
-def test_a_rank_of_a_pipeline_whose_stage_is_not_said_is_not_slow_now_and_then_if_it_is_so_always(cep, tmp_path):
-    shape = Shape(kind="pipeline", dp=4, pp=4, micro_batches=8, steps=60)
-    make(write_files(tmp_path / "job"), shape, Fault("rank", 1.4, (5,)))
-    edited(tmp_path / "job", 5, lambda row: None if row.get("type") == "run" else row)
-    assert verdict_of(cep)["headline"].startswith("Rank 5 is slow in backward, in 100 % of the steps. ")
 
 
 def test_noise_that_lasts_as_long_as_the_recording_makes_no_rank_slow(cep, tmp_path):

@@ -168,9 +168,7 @@ for _ in range(5):
 
 
 @pytest.mark.parametrize("optimizer, step", [("SGD", "closure(); optimizer.step()"), ("LBFGS", "optimizer.step(closure)")])
-def test_without_a_loader_a_forward_after_the_optimizer_begins_a_step(
-    run, files, with_torch, optimizer, step
-):
+def test_without_a_loader_a_forward_after_the_optimizer_begins_a_step(run, files, with_torch, optimizer, step):
     run.script(NO_LOADER.format(optimizer=optimizer, step=step))
     assert steps_of(files, "training_step") == [1, 2, 3, 4]
     for number in range(1, 5):

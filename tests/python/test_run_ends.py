@@ -148,9 +148,7 @@ def test_a_script_that_uses_cep_itself_is_not_instrumented_again(run, tmp_path, 
 def test_another_sitecustomize_still_runs(run, tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text("import builtins\nbuiltins.mine = __file__\n")
-    out, _ = run.script(
-        "import sitecustomize\nprint(mine, sitecustomize.__file__)", PYTHONPATH=path_with(tmp_path / "site")
-    )
+    out, _ = run.script("import sitecustomize\nprint(mine, sitecustomize.__file__)", PYTHONPATH=path_with(tmp_path / "site"))
     assert out.split() == [str(tmp_path / "site" / "sitecustomize.py")] * 2
 
 
@@ -254,9 +252,7 @@ def test_the_command_tells_that_the_package_is_missing(command, tmp_path):
     (tmp_path / "cep.py").write_text("raise ImportError('no cep here')\n")
     done = subprocess.run([str(command), "run", "true"], env=without, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == (
-        "cep run: the Python package cep is needed, and the python3 on PATH cannot import it: no cep here\n"
-    )
+    assert done.stderr == "cep run: the Python package cep is needed, and the python3 on PATH cannot import it: no cep here\n"
 
 
 def test_two_directories_that_differ_are_refused(run, tmp_path):

@@ -144,10 +144,12 @@ class Judge {
             verdict_.uncovered_ms = typical_ms(table_.uncovered_ms);
             find_stage_imbalance();
         }
+        of_other_steps_ = of_other_steps();
+        without_comm_ = without_comm();
         const bool compares = can_compare();
         if (compares) search(absent);
         const bool any_slow = std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_of_slow_ranks);
-        if (of_other_steps().empty() && without_comm().empty() && (any_slow || !options_.only_ranks))
+        if (of_other_steps_.empty() && without_comm_.empty() && (any_slow || !options_.only_ranks))
             verdict_.replay = replay(job_, options_.threads, untrained_, verdict_.findings);
         set_saving(judged_, verdict_);
         abstain_on_loaded();
@@ -213,13 +215,13 @@ class Judge {
                                          format_plural(table_.steps.size(), "recorded step"),
                                          table_.steps.size() == 1 ? "is" : "are", StragglerRules::least_steps),
                              "record more steps");
-        } else if (const std::vector<std::int64_t> odd = of_other_steps(); !odd.empty()) {
-            verdict_.abstain(fmt::format("{} {} recorded in other steps than the others", name_of(odd, {}),
-                                         odd.size() == 1 ? "was" : "were"),
+        } else if (!of_other_steps_.empty()) {
+            verdict_.abstain(fmt::format("{} {} recorded in other steps than the others", name_of(of_other_steps_, {}),
+                                         of_other_steps_.size() == 1 ? "was" : "were"),
                              "record the same steps on all ranks, and number them alike");
-        } else if (const std::vector<std::int64_t> silent = without_comm(); !silent.empty()) {
+        } else if (!without_comm_.empty()) {
             verdict_.abstain(fmt::format("{} {} no rows of collectives, and others have: who waits is not known",
-                                         name_of(silent, {}), silent.size() == 1 ? "has" : "have"),
+                                         name_of(without_comm_, {}), without_comm_.size() == 1 ? "has" : "have"),
                              "time the collectives on all ranks");
         } else if (table_.local.empty()) {
             verdict_.abstain("no phases of a step are timed", "time data loading, forward, backward and optimizer");
@@ -368,8 +370,10 @@ class Judge {
     JobTable& table_ = judged_.table;
     std::vector<PeerGroup>& groups_ = judged_.groups;
     const JudgeOptions& options_;
-    std::optional<StepMatrix> seen_waits_ms_;  // before forget_waits()
-    std::vector<std::int64_t> untrained_;      // steps, ascending, that are no steady training
+    std::optional<StepMatrix> seen_waits_ms_;   // before forget_waits()
+    std::vector<std::int64_t> untrained_;       // steps, ascending, that are no steady training
+    std::vector<std::int64_t> of_other_steps_;  // ranks
+    std::vector<std::int64_t> without_comm_;    // ranks
     Verdict verdict_;
 };
 

@@ -267,6 +267,8 @@ class Sentences {
             if (straggler->keeps_waiting)
                 document_.evidence.push_back(fmt::format("{}; that costs {} of the time", text,
                                                          format_percent(straggler->cost_share.value_or(0))));
+            else if (straggler->may_keep_waiting)
+                document_.evidence.push_back("others may wait for this where no row shows it: " + text);
             else
                 document_.evidence.push_back((is_group ? "nobody waits for this: " : "nobody waits for ") + text);
         }

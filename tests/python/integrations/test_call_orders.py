@@ -94,9 +94,7 @@ assert not callback.profiler.enabled, "closed at the end"
 assert not vars(trainer.profiler)
 """
 
-LOOPS = pytest.mark.parametrize(
-    "loop", [ACCELERATE, TRANSFORMERS, LIGHTNING], ids=["accelerate", "transformers", "lightning"]
-)
+LOOPS = pytest.mark.parametrize("loop", [ACCELERATE, TRANSFORMERS, LIGHTNING], ids=["accelerate", "transformers", "lightning"])
 
 
 def filled(loop, *, steps=9, batches=1, stride=1, first=0, enable=True):

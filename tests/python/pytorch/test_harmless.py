@@ -259,9 +259,7 @@ class Tool:
 @pytest.mark.parametrize("order", ((0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)))
 def test_patches_come_off_in_any_order(order):
     tool = Tool()
-    removals = [
-        patch(tool, "start", lambda original, name=name: lambda: [name, *original()]) for name in ("a", "b", "c")
-    ]
+    removals = [patch(tool, "start", lambda original, name=name: lambda: [name, *original()]) for name in ("a", "b", "c")]
     assert tool.start() == ["c", "b", "a", "original"]
     removed = set()
     for index in order:
