@@ -5,11 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -64,10 +66,16 @@ template <typename Condition>
     return true;
 }
 
+/// The threads of this process.
+[[nodiscard]] inline std::ptrdiff_t thread_count() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
 class ProfilerTest : public fake_cuda::DriverTest {
   protected:
     void SetUp() override {
         DriverTest::SetUp();
+        threads_before_ = thread_count();
         if (HasFatalFailure() || IsSkipped()) return;
         std::string pattern = (std::filesystem::temp_directory_path() / "cep-cuda-XXXXXX").string();
         ASSERT_NE(mkdtemp(pattern.data()), nullptr);
@@ -85,9 +93,15 @@ class ProfilerTest : public fake_cuda::DriverTest {
             EXPECT_LE(fake.call_count("cuInit"), 1U) << "the profiler called cuInit";
             EXPECT_EQ(fake.misuse_count(), misuses_expected) << fake.last_misuse();
             EXPECT_EQ(fake.invalidated_capture_count(), 0U);
+            await_abandoned_threads();
         }
         DriverTest::TearDown();
         if (!directory.empty()) std::filesystem::remove_all(directory);
+    }
+
+    /// A thread that a close gave up on still makes calls until it ends. Call it where none of them is held.
+    void await_abandoned_threads() const {
+        EXPECT_TRUE(eventually([&] { return thread_count() <= threads_before_; }));
     }
 
     [[nodiscard]] cep_options default_options() const {
@@ -187,6 +201,7 @@ class ProfilerTest : public fake_cuda::DriverTest {
 
   private:
     std::uint64_t own_synchronizations_ = 0;
+    std::ptrdiff_t threads_before_ = 0;
 };
 
 /// A test that needs to control the fake driver.
