@@ -64,6 +64,16 @@ def test_the_summary_waits_for_as_many_ranks_as_the_configuration_says(tmp_path,
     assert not (tmp_path / "traces" / "summary.md").exists()
 
 
+def test_the_summary_waits_for_as_many_ranks_as_slurm_started(tmp_path, stub_command, monkeypatch):
+    monkeypatch.setenv("SLURM_PROCID", "1")
+    monkeypatch.setenv("SLURM_NTASKS", "3")
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "rank_0_trace.json").touch()
+    run(cep.torch.build_profiler(config(tmp_path, end_step=1)), 2)
+    assert (tmp_path / "traces" / "rank_1_trace.json").exists()
+    assert not (tmp_path / "traces" / "summary.md").exists()
+
+
 def test_torch_profiler_is_not_even_made_outside_the_window(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.profiler, "profile", lambda **_: pytest.fail("made"))
     run(cep.torch.build_profiler(config(tmp_path, start_step=50, end_step=51), rank=0), 40)

@@ -11,7 +11,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from .._command import run_command
 from .._errors import EOPTION, OptionError
 from .._handle import Handle
-from .._launcher import own_rank
+from .._launcher import own_rank, rank_and_size
 from .._messages import warn
 from ._capture import OPTIONS, Capture
 
@@ -226,7 +226,8 @@ def build_profiler(
             plugin for PyTorch finds them), and torch.profiler.profile's ``record_shapes``, ``profile_memory`` and
             ``with_flops`` (which are on by default), ``with_stack``, ``with_modules`` and ``activities``. None is off.
         rank: This process's rank. None: that of torch.distributed, else the launcher's, else 0.
-        world_size: Number of ranks. None: the configuration's, else the launcher's (WORLD_SIZE), else rank + 1.
+        world_size: Number of ranks. None: the configuration's, else that of torch.distributed, else the launcher's, else
+            rank + 1.
 
     Returns:
         A TraceProfiler, which does nothing where it is off and on a rank that is not listed.
@@ -250,7 +251,7 @@ def _build(config: Any, given_rank: Optional[int], world_size: Optional[int], de
     if options is None or (options.ranks is not None and rank not in options.ranks):
         return TraceProfiler(None, rank, ())
     options = options._replace(options={**_BY_DEFAULT, **options.options})
-    size = world_size or options.world_size or int(os.environ.get("WORLD_SIZE", rank + 1))
+    size = world_size or options.world_size or max(rank_and_size()[1], rank + 1)
     return TraceProfiler(options, rank, options.ranks or tuple(range(size)))
 
 
