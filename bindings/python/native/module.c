@@ -36,15 +36,18 @@ static PyObject* connect_torch(PyObject* module, PyObject* objects) {
 
 /// Has functions run other code, where nobody else has changed it: a list of (function, its own code, the other).
 static PyObject* turn_codes(PyObject* module, PyObject* args) {
-    PyObject *codes = NULL, *function = NULL, *own = NULL, *other = NULL;
+    PyObject* codes = NULL;
     int on = 0;
     if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &codes, &on)) return NULL;
     for (Py_ssize_t i = 0; i < PyList_Size(codes); ++i) {
-        if (!PyArg_ParseTuple(PyList_GetItem(codes, i), "OOO", &function, &own, &other)) return NULL;
+        PyObject* row = PyList_GetItem(codes, i);
+        PyObject* function = PyTuple_GetItem(row, 0);
         PyObject* now = ATTRIBUTE(function, "__code__");
         Py_XDECREF(now);  // the list keeps those that are compared
         if (now == NULL) return NULL;
-        if (now == (on ? own : other) && !SET_ATTRIBUTE(function, "__code__", on ? other : own)) return NULL;
+        if (now == PyTuple_GetItem(row, on ? 1 : 2) &&
+            !SET_ATTRIBUTE(function, "__code__", PyTuple_GetItem(row, on ? 2 : 1)))
+            return NULL;
     }
     return PyBool_FromLong(0);
 }

@@ -24,6 +24,9 @@
 #endif
 typedef PyObject* (*fast_function)(PyObject* self, PyObject* const* args, Py_ssize_t count);
 typedef PyObject* (*fast_keyword_function)(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+#define FAST(function) (PyCFunction)(void (*)(void))(fast_function)(function), METH_FASTCALL
+#define FAST_WITH_NAMES(function) \
+    (PyCFunction)(void (*)(void))(fast_keyword_function)(function), METH_FASTCALL | METH_KEYWORDS
 
 /// The functions of the loaded libcep, in the order in which connect() takes their addresses.
 typedef struct {

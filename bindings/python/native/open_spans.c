@@ -89,9 +89,9 @@ HAS_REFERENCES(open_spans, not_finished)
 
 static PyMethodDef open_spans_methods[] = {
     {"begin", open_spans_begin, METH_O, "Begins a span. A span of the key that is still open ends as NotFinished."},
-    {"end", (PyCFunction)(void (*)(void))(fast_function)open_spans_end, METH_FASTCALL, "Ends the key's span, if any."},
+    {"end", FAST(open_spans_end), "Ends the key's span, if any."},
     {"__enter__", open_spans_enter, METH_NOARGS, "Begins a span of the key None on a recorded step."},
-    {"__exit__", (PyCFunction)(void (*)(void))(fast_function)open_spans_exit, METH_FASTCALL, NULL},
+    {"__exit__", FAST(open_spans_exit), NULL},
     {"abandon", open_spans_abandon, METH_NOARGS, "Ends all open spans as NotFinished."},
     {NULL, NULL, 0, NULL},
 };

@@ -5,8 +5,6 @@
 
 enum { begin_at, end_at, hook_count };
 
-static const char* const place_names[hook_count] = {"_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"};
-
 typedef struct {
     PyObject_HEAD PyObject* profiler;
     PyObject* phase;               ///< OpenSpans
@@ -32,7 +30,7 @@ static int is_nested_step(const optimizer_object* self, PyObject* optimizer) {
 
 static bool has_closure(PyObject* args, PyObject* keywords) {
     if (PyTuple_Size(args) > 1) return PyCallable_Check(PyTuple_GetItem(args, 1));
-    PyObject* closure = keywords != NULL ? PyDict_GetItemString(keywords, "closure") : NULL;
+    PyObject* closure = keywords != NULL ? PyDict_GetItem(keywords, TEXT("closure")) : NULL;
     return closure != NULL && PyCallable_Check(closure);
 }
 
@@ -72,11 +70,13 @@ static PyObject* end_update(optimizer_object* self, PyObject* optimizer) {
 static PyObject* step_hook_call(PyObject* object, PyObject* args, PyObject* unused) {
     const step_hook_object* self = (step_hook_object*)object;
     optimizer_object* timer = (optimizer_object*)self->timer;
-    PyObject *optimizer = NULL, *given = NULL, *keywords = NULL;
-    if (!PyArg_ParseTuple(args, "OO!O", &optimizer, &PyTuple_Type, &given, &keywords)) return NULL;
+    // The optimizer, the arguments of its step(), and those by name.
+    if (PyTuple_Size(args) < 3) return PyErr_Format(PyExc_TypeError, "a step's hook takes 3 arguments, not %R", args);
+    PyObject* optimizer = PyTuple_GetItem(args, 0);
     Py_INCREF(timer);
-    PyObject* result =
-        self->at == end_at ? end_update(timer, optimizer) : begin_update(timer, optimizer, given, keywords);
+    PyObject* result = self->at == end_at
+                           ? end_update(timer, optimizer)
+                           : begin_update(timer, optimizer, PyTuple_GetItem(args, 1), PyTuple_GetItem(args, 2));
     if (result == NULL && note_failure()) result = new_none();
     Py_DECREF(timer);
     return result;
@@ -121,18 +121,10 @@ static PyObject* new_hook(PyObject* timer, int at) {
 
 static int optimizer_init(PyObject* object, PyObject* args, PyObject* keywords) {
     optimizer_object* self = (optimizer_object*)object;
-    PyObject* optimizer = NULL;
-    if (!PyArg_ParseTuple(args, "OO!O!OO!O", &optimizer, profiler_type, &self->profiler, open_spans_type, &self->phase,
-                          &self->before, &PyList_Type, &self->after, &self->is_nested)) {
-        self->profiler = self->phase = self->before = self->after = self->is_nested = NULL;
+    if (TAKE_ARGUMENTS(object, args, profiler_type, open_spans_type, NULL, &PyList_Type, NULL, NULL, NULL) != 0)
         return -1;
-    }
-    for (PyObject** each = &self->profiler; each <= &self->is_nested; ++each) Py_INCREF(*each);
-    for (int at = 0; at < hook_count; ++at) {
-        self->places[at] = PyObject_GetAttrString(optimizer, place_names[at]);
-        self->hooks[at] = self->places[at] != NULL ? new_hook(object, at) : NULL;
-        if (self->hooks[at] == NULL) return -1;
-    }
+    for (int at = 0; at < hook_count; ++at)
+        if ((self->hooks[at] = new_hook(object, at)) == NULL) return -1;
     return 0;
 }
 

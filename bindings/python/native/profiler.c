@@ -111,6 +111,9 @@ typedef struct {
 } look_up;
 
 static int argument_at(PyObject* name) {
+    static PyObject* kept[argument_count];
+    for (int i = 0; i < argument_count; ++i)  // the names in a script's code are kept ones
+        if (name == kept_text(&kept[i], argument_names[i])) return i;
     for (int i = 0; i < argument_count; ++i)
         if (PyUnicode_CompareWithASCIIString(name, argument_names[i]) == 0) return i;
     return -1;
@@ -323,7 +326,6 @@ static PyMemberDef members[] = {
 };
 #undef MEMBER
 
-#define FAST(function) (PyCFunction)(void (*)(void))(fast_keyword_function)(function)
 static PyObject* profiler_listeners(PyObject* object, void* unused) {
     PyObject* listeners = ((profiler_object*)object)->listeners;
     Py_XINCREF(listeners);
@@ -342,14 +344,14 @@ static PyGetSetDef properties[] = {
 };
 
 static PyMethodDef methods[] = {
-    {"step", FAST(profiler_step), METH_FASTCALL | METH_KEYWORDS,
+    {"step", FAST_WITH_NAMES(profiler_step),
      "step($self, /, step=None)\n--\n\n"
      "Begins a step of the trainer. It decides whether what follows is recorded.\n\n"
      "Steps may jump, repeat and go back. Never waits; no I/O. step: at least 0; None: one more than the last.\n"
      "Raises OptionError for others. Regions before the first step are timed on the host clock and belong to it.\n"
      "The first step without a number is 0; 1 if a region before it has \"forward\", \"backward\", \"step\" or\n"
      "\"iteration\" in its name: that was step 0, of a loop that calls step() at the end of each pass."},
-    {"region", FAST(profiler_region), METH_FASTCALL | METH_KEYWORDS,
+    {"region", FAST_WITH_NAMES(profiler_region),
      "region($self, /, name, kind=None, stream=None, bytes=None, flops=None, group=None, coll=None, meta=None)\n--\n\n"
      "A phase to time, as a context manager or decorator. Calling it again for the same name is cheap.\n\n"
      "kind: \"step\", \"compute\", \"comm\", \"data\", \"memory\", \"host\" or \"other\"; None: inferred from the "
@@ -358,7 +360,7 @@ static PyMethodDef methods[] = {
      "others\n"
      "are attributes of every span: bytes moved, floating-point operations, process group and index of a collective,\n"
      "and a JSON object. Raises OptionError for an invalid name, kind or stream."},
-    {"phase", FAST(profiler_phase), METH_FASTCALL | METH_KEYWORDS,
+    {"phase", FAST_WITH_NAMES(profiler_phase),
      "phase($self, /, name, kind=None, stream=None)\n--\n\n"
      "Ends this thread's current phase, if it has one, and begins the next, with one event for both.\n\n"
      "Phases chain across steps, so N phases a step cost N event records. end_phase() ends the last one. An exception\n"

@@ -214,7 +214,7 @@ static PyMemberDef members[] = {
 static PyMethodDef methods[] = {
     // The first two are the calls of a `with` statement.
     {"__enter__", region_enter, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)(void (*)(void))(fast_function)region_exit, METH_FASTCALL, NULL},
+    {"__exit__", FAST(region_exit), NULL},
     {"_begin", region_begin, METH_NOARGS, NULL},
     {"_end", region_end, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -148,7 +148,7 @@ bool set_stream_source(profiler_object* self, PyObject* pair) {
 /// Finds PyTorch's current stream once this process uses CUDA through PyTorch.
 bool find_stream_source(profiler_object* self) {
     PyObject* modules = PySys_GetObject("modules");
-    if (modules == NULL || PyDict_GetItemString(modules, "torch") == NULL) return true;
+    if (modules == NULL || PyDict_GetItem(modules, TEXT("torch")) == NULL) return true;
     PyObject* found = PyObject_CallFunctionObjArgs(package.find_stream, NULL);
     if (found == NULL) return false;
     const bool done = found == Py_None || set_stream_source(self, found);

@@ -72,7 +72,9 @@ class OptimizerTimer(OptimizerCalls):  # type: ignore[misc]
     ) -> None:
         self._recording, self._phase = profiler._recording, phase
         is_nested = _is_nested_step if _may_nest(optimizer.__class__) else None
-        super().__init__(optimizer, profiler, phase, before, after, is_nested)
+        hooked: Any = optimizer
+        places = hooked._optimizer_step_pre_hooks, hooked._optimizer_step_post_hooks
+        super().__init__(profiler, phase, before, after, is_nested, *places)
 
     def _with_timed_closure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The arguments of a step() that has a closure: one that ends the phase and begins it again."""
