@@ -74,7 +74,7 @@ static PyMemberDef steps_members[] = {
 };
 
 static PyMethodDef steps_methods[] = {
-    {"begin", (PyCFunction)(void (*)(void))(fast_function)steps_begin, METH_FASTCALL,
+    {"begin", FAST(steps_begin),
      "Begins the next step, unless it has begun. Its number is one more than the last, unless it is given."},
     {"end", steps_end, METH_NOARGS, "Ends the step, if it has begun."},
     {"abandon", steps_abandon, METH_NOARGS, "Ends the step, if it has begun, as not finished."},
@@ -104,7 +104,7 @@ typedef struct {
     PyObject* switched;             ///< a list, which is not empty while copies of batches are timed
     PyObject* last_loader;          ///< waited for last; None: known
     PyObject* cuda;                 ///< the dictionary of torch.cuda; None: this PyTorch has no CUDA
-    PyObject* is_capturing;         ///< whether the current stream is being captured
+    PyObject* captures;             ///< whether the current stream is being captured
     PyObject* is_grad_enabled;
     PyObject* training_loaders;  ///< a set of their numbers
     PyObject* models;            ///< a list of ModelWatches
@@ -155,13 +155,26 @@ static PyObject* result_or_failure(watch_object* self, PyObject* result) {
     return told;
 }
 
+/// Whether what this thread does now is captured, to be made later; −1 with an exception.
+static int is_capturing(const watch_object* self) {
+    const bool may_be = is_given(self->cuda) && PyDict_GetItem(self->cuda, TEXT("_initialized")) == Py_True;
+    return may_be ? truth_of(PyObject_CallObject(self->captures, NULL)) : 0;
+}
+
+/// Before the first phase of a step: all of it is in a closure.
+static bool begin_in_closure(watch_object* self, steps_object* steps) {
+    if (this_thread() != self->thread) return true;
+    const int captures = is_capturing(self);
+    return captures > 0 || (captures == 0 && begin_next(steps));
+}
+
 static PyObject* before_update(watch_object* self, PyObject* optimizer) {
     leave_update(self, optimizer);
     if (!make_room((void**)&self->running, self->running_count, &self->running_capacity, sizeof(update))) return NULL;
     self->running[self->running_count++] = (update){this_thread(), optimizer};
-    const steps_object* steps = steps_of(self);
+    steps_object* steps = steps_of(self);
     const bool begins = steps != NULL && !steps->is_under_way && running_of(self) == 1;
-    return begins ? CALL_METHOD(self, "_begin_in_closure", NULL) : new_none();
+    return none_if(!begins || begin_in_closure(self, steps));
 }
 
 static PyObject* watch_before_optimizer(PyObject* object, PyObject* const* args, Py_ssize_t count) {
@@ -170,18 +183,8 @@ static PyObject* watch_before_optimizer(PyObject* object, PyObject* const* args,
     return result_or_failure(self, before_update(self, args[0]));
 }
 
-/// Also true where PyTorch does not say it in the usual way.
-static bool may_be_capturing(const watch_object* self) {
-    if (!is_given(self->cuda)) return false;
-    PyObject* is_initialized = PyDict_GetItemString(self->cuda, "_initialized");
-    if (is_initialized == Py_False) return false;
-    const int captures = is_initialized == Py_True ? truth_of(PyObject_CallObject(self->is_capturing, NULL)) : 1;
-    if (captures < 0) PyErr_Clear();
-    return captures != 0;
-}
-
 static bool has_all_needed(const watch_object* self) {
-    const int has_all = truth_of(CALL_METHOD(self->needed, "issubset", self->stepped, NULL));
+    const int has_all = PyObject_RichCompareBool(self->needed, self->stepped, Py_LE);
     if (has_all < 0) PyErr_Clear();
     return has_all > 0;
 }
@@ -237,13 +240,13 @@ static bool wake(watch_object* self) {
     return done;
 }
 
-/// An update of the training, by an optimizer that is known.
-static PyObject* note_update(watch_object* self, PyObject* id) {
-    self->replays = 0;
+/// An update of the training. Where neither a wait nor a forward tells, it ends the step once all have stepped again.
+static bool note_update(watch_object* self, PyObject* id) {
     ++self->updates;
-    if (PySet_Add(self->stepped, id) != 0 || !set_switched(self)) return NULL;
+    // For a batch that was fetched ahead, as Accelerate does.
+    if (PySet_Add(self->stepped, id) != 0 || !set_switched(self)) return false;
     const bool is_end = !self->has_fetched && !self->has_forward && has_all_needed(self);
-    return none_if(!is_end || end_training_step(self));
+    return !is_end || end_training_step(self);
 }
 
 static PyObject* after_update(watch_object* self, PyObject* optimizer, PyObject* id) {
@@ -255,9 +258,14 @@ static PyObject* after_update(watch_object* self, PyObject* optimizer, PyObject*
     }
     leave_update(self, optimizer);
     if (running_of(self) > 0) return new_none();
-    const bool is_usual = is_known && is_first && self->has_found && this_thread() == self->thread;
-    if (is_usual && steps_of(self) != NULL && !may_be_capturing(self)) return note_update(self, id);
-    return CALL_METHOD(self, "_after_unusual", optimizer, NULL);
+    const int captures = is_capturing(self);
+    if (captures < 0) return NULL;
+    if (captures == 0) self->replays = 0;
+    const bool has_begun = steps_of(self) != NULL;
+    if (has_begun && (captures > 0 || this_thread() != self->thread)) return new_none();
+    const bool is_usual = has_begun && is_known && is_first && self->has_found;
+    const int counts = is_usual ? 1 : truth_of(CALL_METHOD(self, "_note_unusual", optimizer, NULL));
+    return none_if(counts == 0 || (counts > 0 && note_update(self, id)));
 }
 
 static PyObject* watch_after_optimizer(PyObject* object, PyObject* const* args, Py_ssize_t count) {
@@ -277,8 +285,16 @@ static bool learn_loader(watch_object* self) {
     return added;
 }
 
+/// Past the __getattr__() of modules, for which Python looks before each look-up. A module that has it only there
+/// answers too.
+static PyObject* mode_of(PyObject* model) {
+    PyObject* found = PyObject_GenericGetAttr(model, TEXT("training"));
+    if (found == NULL) PyErr_Clear();
+    return found != NULL ? found : ATTRIBUTE(model, "training");
+}
+
 static bool is_training(const watch_object* self, PyObject* model) {
-    return truth_of(ATTRIBUTE(model, "training")) > 0 && truth_of(PyObject_CallObject(self->is_grad_enabled, NULL)) > 0;
+    return truth_of(mode_of(model)) > 0 && truth_of(PyObject_CallObject(self->is_grad_enabled, NULL)) > 0;
 }
 
 static PyObject* before_forward(watch_object* self, steps_object* steps, PyObject* called, PyObject* model) {
@@ -401,7 +417,7 @@ static PyMemberDef watch_members[] = {
     MEMBER(watch, switched, T_OBJECT, 0),
     MEMBER(watch, last_loader, T_OBJECT, 0),
     MEMBER(watch, cuda, T_OBJECT, 0),
-    MEMBER(watch, is_capturing, T_OBJECT, 0),
+    MEMBER(watch, captures, T_OBJECT, 0),
     MEMBER(watch, updates, T_LONGLONG, 0),
     MEMBER(watch, is_grad_enabled, T_OBJECT, 0),
     MEMBER(watch, replays, T_LONGLONG, 0),
@@ -418,16 +434,15 @@ static PyMemberDef watch_members[] = {
 #undef MEMBER
 
 static PyMethodDef watch_methods[] = {
-    {"before_optimizer", (PyCFunction)(void (*)(void))(fast_function)watch_before_optimizer, METH_FASTCALL,
-     "Before each step() of an optimizer."},
-    {"after_optimizer", (PyCFunction)(void (*)(void))(fast_function)watch_after_optimizer, METH_FASTCALL,
+    {"before_optimizer", FAST(watch_before_optimizer), "Before each step() of an optimizer."},
+    {"after_optimizer", FAST(watch_after_optimizer),
      "After each step() of an optimizer. Those of one that another calls in its own step() are part of that."},
     {"next_batch", watch_next_batch, METH_VARARGS,
      "What is called in the place of a DataLoader's iterator's __next__()."},
     {"end_step", watch_end_step, METH_NOARGS, "Ends the step of the training."},
     {"learn_loader", watch_learn_loader, METH_NOARGS,
      "The loader that was waited for last before a training forward has the training's data."},
-    {"before_forward", (PyCFunction)(void (*)(void))(fast_function)watch_before_forward, METH_FASTCALL,
+    {"before_forward", FAST(watch_before_forward),
      "Before each call of a trained model: its ModelWatch, and the model."},
     {NULL, NULL, 0, NULL},
 };

@@ -73,8 +73,8 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
         self.stepped: set[int] = set()  # the optimizers that have stepped in this step
         self.needed: set[int] = set()
         self.updates, self.most_updates = 0, _MOST_UPDATES  # by optimizers in this step
-        self.is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
-        self.cuda = None if self.is_capturing is None else vars(torch.cuda)
+        self.captures = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
+        self.cuda = None if self.captures is None else vars(torch.cuda)
         self.is_grad_enabled = torch.is_grad_enabled
 
     def __reduce__(self) -> Any:
@@ -248,35 +248,20 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
 
         return replay
 
-    def _begin_in_closure(self) -> None:
-        """Before the first phase of a step: all of it is in a closure."""
-        is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
-        if self.steps is not None and get_ident() == self.thread and not is_capturing:
-            self.steps.begin()
-
-    def _after_unusual(self, optimizer: Optimizer) -> None:
-        """After a step() of an optimizer while much is new."""
-        is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # to be made later
-        if not is_capturing:
-            self.replays = 0
+    def _note_unusual(self, optimizer: Optimizer) -> bool:
+        """After a step() of an optimizer while much is new. Returns whether it is part of a step that is counted."""
         if self.steps is None:
             if self.profiler is None:
                 self._begin(optimizer)
-            return
-        if is_capturing or get_ident() != self.thread:
-            return
+            return False
         if id(optimizer) not in self.optimizers:
             self._add_trained_by(optimizer)
-        self.stepped.add(id(optimizer))
-        self.updates += 1
-        self.switched[:] = self.recording  # for a batch that was fetched ahead, as Accelerate does
-        if self.updates == _MOST_UPDATES and self.has_fetched:
+        if self.updates + 1 == _MOST_UPDATES and self.has_fetched:
             self.training_loaders.clear()
             self.has_fetched = False
         if not self.has_found:
             self._search_models()
-        if not self.has_fetched and not self.has_forward and self.needed <= self.stepped:
-            self.end_step()  # nothing else will tell
+        return True
 
 
 _training: Optional[AutoTraining] = None
