@@ -26,21 +26,11 @@ constexpr std::size_t least_thinned = 256;  // steps
 
 // So many tiles of ranks are enough for any machine.
 constexpr std::size_t rank_tiles = 16;
-// For which collectives are matched at a time: each takes some 30 bytes, and there may be half as many as spans.
-constexpr std::size_t wave_spans = std::size_t{1} << 20;
 
 // Each phase has a cell for each rank and step. So many cells are few for any job, see choose_phases().
 constexpr std::size_t few_cells = std::size_t{1} << 22;
 constexpr std::size_t max_phases = 4096;
 constexpr std::string_view folded_name = "other phases";
-
-std::vector<StepRange> split(StepRange steps, std::size_t length) {
-    std::vector<StepRange> ranges;
-    for (std::size_t first = steps.first; first < steps.last; first += length)
-        ranges.push_back({static_cast<std::uint32_t>(first),
-                          static_cast<std::uint32_t>(std::min<std::size_t>(first + length, steps.last))});
-    return ranges;
-}
 
 class Builder {
   public:
@@ -58,9 +48,7 @@ class Builder {
         map_phases();
         find_launches();
         start_ranks();
-        Totals all;
-        for (const StepRange wave : split({0, static_cast<std::uint32_t>(steps_.size())}, steps_of(wave_spans)))
-            add_wave(wave, all);
+        const Totals all = add_ranks();
         spans_ = {};
         Ledger ledger = collector_->finish(table_.ranks, builder_options_.peak_flops);
         ledger.other_reading_ms = reading_.other_ms;
@@ -101,12 +89,10 @@ class Builder {
         std::int64_t end_ns = 0;  // 0: not known
     };
 
-    /// Some ranks of a wave, and what they add to sums over ranks. Threads write to neighbours at the same time.
+    /// Some ranks, and what they add to sums over ranks. Threads write to neighbours at the same time.
     struct alignas(128) Tile {
         std::size_t first_rank;
         std::size_t last_rank;  // behind the last
-        StepRange steps;
-        LedgerCollector::ThreadSums of_ledger;
         Totals totals{};
     };
 
@@ -276,33 +262,28 @@ class Builder {
     }
 
     void start_ranks() {
-        steps_before_.resize(series_.size());
         for (std::size_t rank = 0; rank < series_.size(); ++rank)
             collector_->add_rank(*series_[rank], maps_[rank]->of_ledger);
     }
 
-    /// How many steps of all ranks have so many spans; at least one.
-    [[nodiscard]] std::size_t steps_of(std::size_t spans) const {
-        return std::max<std::size_t>(1, spans * steps_.size() / std::max<std::size_t>(1, span_count_));
-    }
-
     // A rank goes through the steps in their order, as an iteration ends where the next one begins.
-    void add_wave(StepRange wave, Totals& all) {
+    Totals add_ranks() {
         std::vector<Tile> tiles;
         const std::size_t ranks = std::max<std::size_t>(1, (spans_.size() + rank_tiles - 1) / rank_tiles);
         for (std::size_t first = 0; first < spans_.size(); first += ranks)
-            tiles.push_back({first, std::min(first + ranks, spans_.size()), wave, LedgerCollector::ThreadSums(wave)});
+            tiles.push_back({first, std::min(first + ranks, spans_.size())});
         for_all(tiles.size(), threads_, [&](std::size_t i) { add_tile(tiles[i]); });
-        for (const Tile& tile : tiles) {
-            all.add(tile.totals);
-            collector_->add(tile.of_ledger);
-        }
+        Totals all;
+        for (const Tile& tile : tiles) all.add(tile.totals);
+        return all;
     }
 
     void add_tile(Tile& tile) {
         StepAnalyser analyser(reading_, job_.collectives);
-        StepWalk walk(tile.steps);
+        PieceCutter cutter;
+        StepWalk walk(steps_.size());
         for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank) {
+            StepBefore before;
             walk.start(spans_[rank]);
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
                 const PhaseMap& map = *maps_[rank];
@@ -310,14 +291,13 @@ class Builder {
                 tile.totals.comm_ms += of_rank.all_comm_ms;
                 tile.totals.matched_ms += of_rank.matched_ms;
                 tile.totals.waits_inside |= of_rank.waits_inside && in_table_[spans.front().step] != nowhere;
-                add_to_table(rank, spans.front().step, of_rank);
-                collector_->add_step(rank, spans.front().step, of_rank, tile.of_ledger);
+                add_to_table(rank, spans.front().step, of_rank, before);
+                collector_->add_step(rank, spans.front().step, of_rank, cutter);
             }
         }
     }
 
-    void add_to_table(std::size_t rank, std::uint32_t step_index, const RankStep& of_rank) {
-        StepBefore& before = steps_before_[rank];
+    void add_to_table(std::size_t rank, std::uint32_t step_index, const RankStep& of_rank, StepBefore& before) {
         const std::int64_t step = steps_[step_index];
         if (in_table_[step_index] != nowhere) {
             const std::size_t cell = rank * table_.steps.size() + in_table_[step_index];
@@ -398,7 +378,6 @@ class Builder {
     std::vector<std::int64_t> steps_;      // all of which durations were kept
     std::vector<std::uint32_t> in_table_;  // by step: its index in the table, or nowhere
     std::optional<LedgerCollector> collector_;
-    std::vector<StepBefore> steps_before_;                       // by rank of the table
     std::vector<const std::vector<RunSeries>*> series_;          // by rank of the table
     std::vector<RankSpans> spans_;                               // by rank of the table
     std::vector<std::shared_ptr<PhaseMap>> maps_;                // by rank of the table

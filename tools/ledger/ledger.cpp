@@ -302,14 +302,6 @@ const RankLedger* Ledger::find_rank(std::int64_t rank) const {
     return found == ranks.end() || found->rank != rank ? nullptr : &*found;
 }
 
-void LedgerStep::add(const LedgerStep& other) {
-    ranks += other.ranks;
-    recorded += other.recorded;
-    length_ns += other.length_ns;
-    steps += other.steps;
-    rows_ns += other.rows_ns;
-}
-
 Ledger complete_ledger(Ledger&& ledger, const std::vector<RankRole>& roles, std::optional<double> peak_flops,
                        const std::vector<RankTally>& tallies) {
     return LedgerBuilder(roles, peak_flops, tallies).finish(std::move(ledger));

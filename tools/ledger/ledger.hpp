@@ -27,7 +27,6 @@ struct LedgerStep {
     std::int64_t steps = 0;      // sum over `ranks`: of so many steps
     std::int64_t rows_ns = 0;    // sum over `recorded`: from the first row to the last
 
-    void add(const LedgerStep& other);
     [[nodiscard]] double length_ms() const { return static_cast<double>(length_ns) * 1e-6; }
     [[nodiscard]] double rows_ms() const { return static_cast<double>(rows_ns) * 1e-6; }
     /// A step of the mean rank, whether it was recorded or not, up to the next recorded one; what it recorded, if no

@@ -2,6 +2,7 @@
 #include "ledger/ledger_collector.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 
 namespace cep::tool {
@@ -29,11 +30,6 @@ std::vector<std::uint32_t> indices_in(const std::vector<std::int64_t>& all, cons
     for (std::size_t i = 0, at = 0; i < all.size() && at < some.size(); ++i)
         if (all[i] == some[at]) indices[i] = static_cast<std::uint32_t>(at++);
     return indices;
-}
-
-LedgerStep& LedgerCollector::ThreadSums::sum_of(std::uint32_t step) {
-    if (step >= steps_.first) return sums_[step - steps_.first];
-    return earlier_.emplace_back(step, LedgerStep{}).second;
 }
 
 LedgerCollector::LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps)
@@ -77,19 +73,19 @@ void LedgerCollector::add_rank(const std::vector<RunSeries>& all_series, const s
     ranks_.emplace_back();
 }
 
-void LedgerCollector::add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, ThreadSums& sums) {
+void LedgerCollector::add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, PieceCutter& cutter) {
     RankTally& tally = tallies_[rank];
     tally.comm_ms += of_rank.comm_ms;
     ranks_[rank].step_span_ms += of_rank.step_span_ms;
-    if (of_rank.extent.empty()) return add_untimed(rank, step, of_rank, sums);
+    if (of_rank.extent.empty()) return add_untimed(rank, step, of_rank);
     RankTimeline& timeline = states_[rank].timeline;
     if (timeline.empty()) drop_untimed(rank);
     const StepSegments segments{steps_[step], step, of_rank.extent, of_rank.more_waiting_ns, of_rank.segments};
-    timeline.take(segments, sums.cutter_, [&](const Iteration& iteration) { add_iteration(rank, iteration, sums); });
+    timeline.take(segments, cutter, [&](const Iteration& iteration) { add_iteration(rank, iteration); });
 }
 
 /// A step without starts.
-void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, ThreadSums& sums) {
+void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank) {
     RankState& state = states_[rank];
     if (!state.timeline.empty()) return;  // its time is that of the rows with starts
     RankTally& tally = tallies_[rank];
@@ -98,7 +94,7 @@ void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const Ra
     tally.hidden_comm_ms -= not_hidden_ms(of_rank.pieces);
     add_exposures(of_rank.exposures, state.visible_ns);
     const std::int64_t ns = of_rank.pieces.sum_ns();
-    sums.sum_of(step).add({.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
+    add_to_sum(step, {.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
 }
 
 /// From the first step with starts on, those without do not count.
@@ -107,7 +103,7 @@ void LedgerCollector::drop_untimed(std::size_t rank) {
     ranks_[rank].steps = 0;
 }
 
-void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration, ThreadSums& sums) {
+void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration) {
     RankTally& tally = tallies_[rank];
     RankLedger& ledger = ranks_[rank];
     ledger.pieces.add(iteration.pieces);
@@ -119,12 +115,11 @@ void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration
     tally.hidden_comm_ms -= not_hidden_ms(iteration.pieces);
     add_exposures(iteration.exposures, states_[rank].visible_ns);
     const bool is_known = iteration.is_followed;
-    sums.sum_of(iteration.step_index)
-        .add({.ranks = is_known,
-              .recorded = 1,
-              .length_ns = is_known ? iteration.length_ns : 0,
-              .steps = is_known ? iteration.steps : 0,
-              .rows_ns = iteration.rows_ns});
+    add_to_sum(iteration.step_index, {.ranks = is_known,
+                                      .recorded = 1,
+                                      .length_ns = is_known ? iteration.length_ns : 0,
+                                      .steps = is_known ? iteration.steps : 0,
+                                      .rows_ns = iteration.rows_ns});
     if (iteration.since_start < first_iterations) {
         tally.first.push_back(iteration);
         tally.first.back().exposures = {};
@@ -133,23 +128,25 @@ void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration
         if (steps->contains(iteration.step)) tally.marked.push_back({piece, iteration.pieces});
 }
 
-void LedgerCollector::add(const ThreadSums& sums) {
-    for (std::size_t i = 0; i < sums.sums_.size(); ++i) add_sum(sums.steps_.first + i, sums.sums_[i]);
-    for (const auto& [step, sum] : sums.earlier_) add_sum(step, sum);
-}
-
-void LedgerCollector::add_sum(std::size_t step, const LedgerStep& sum) {
-    if (kept_indices_[step] != nowhere) sums_[kept_indices_[step]].add(sum);
+// Threads add to the same step, each for other ranks.
+void LedgerCollector::add_to_sum(std::uint32_t step, const LedgerStep& of_rank) {
+    if (kept_indices_[step] == nowhere) return;
+    LedgerStep& sum = sums_[kept_indices_[step]];
+    const auto add = [](auto& to, auto more) { std::atomic_ref(to).fetch_add(more, std::memory_order_relaxed); };
+    add(sum.ranks, of_rank.ranks);
+    add(sum.recorded, of_rank.recorded);
+    add(sum.length_ns, of_rank.length_ns);
+    add(sum.steps, of_rank.steps);
+    add(sum.rows_ns, of_rank.rows_ns);
 }
 
 Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional<double> peak_flops) {
-    const auto count = static_cast<std::uint32_t>(steps_.size());
-    ThreadSums last({count, count});
+    PieceCutter cutter;
     const std::vector<std::uint32_t> indices = sort_phases();
     bool is_timed = false;
     for (std::size_t rank = 0; rank < states_.size(); ++rank) {
         RankState& state = states_[rank];
-        state.timeline.finish(last.cutter_, [&](const Iteration& iteration) { add_iteration(rank, iteration, last); });
+        state.timeline.finish(cutter, [&](const Iteration& iteration) { add_iteration(rank, iteration); });
         finish_rank(rank);
         is_timed |= !state.timeline.empty();
         RankLedger& ledger = ranks_[rank];
@@ -162,7 +159,6 @@ Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional
         }
     }
     states_ = {};
-    add(last);
     Ledger ledger = start_ledger();
     ledger.is_timed = is_timed;
     return complete_ledger(std::move(ledger), roles, peak_flops, tallies_);

@@ -8,7 +8,6 @@
 #include <limits>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "ledger/ledger.hpp"
@@ -34,23 +33,8 @@ class LedgerCollector {
     /// Rank by rank, once all phases have their indices; `indices`: of the rank's phases. Both must outlive this.
     void add_rank(const std::vector<RunSeries>& all_series, const std::vector<std::uint32_t>& indices);
 
-    /// What a thread adds of some ranks in some steps.
-    class ThreadSums {
-      public:
-        explicit ThreadSums(StepRange steps) : steps_(steps), sums_(steps.length()) {}
-
-      private:
-        friend class LedgerCollector;
-        LedgerStep& sum_of(std::uint32_t step);
-
-        StepRange steps_;
-        std::vector<LedgerStep> sums_;                               // by step
-        std::vector<std::pair<std::uint32_t, LedgerStep>> earlier_;  // of steps before them
-        PieceCutter cutter_;
-    };
-    /// The steps of a rank in their order, by one thread at a time.
-    void add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, ThreadSums& sums);
-    void add(const ThreadSums& sums);
+    /// The steps of a rank in their order, by one thread at a time. Threads may add those of different ranks.
+    void add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, PieceCutter& cutter);
     /// Once, after all steps.
     [[nodiscard]] Ledger finish(const std::vector<RankRole>& roles, std::optional<double> peak_flops);
 
@@ -63,10 +47,10 @@ class LedgerCollector {
     };
 
     [[nodiscard]] std::int64_t find_step_unit() const;
-    void add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, ThreadSums& sums);
+    void add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank);
     void drop_untimed(std::size_t rank);
-    void add_iteration(std::size_t rank, const Iteration& iteration, ThreadSums& sums);
-    void add_sum(std::size_t step, const LedgerStep& sum);
+    void add_iteration(std::size_t rank, const Iteration& iteration);
+    void add_to_sum(std::uint32_t step, const LedgerStep& of_rank);
     void finish_rank(std::size_t index);
     [[nodiscard]] std::vector<std::uint32_t> sort_phases();
     [[nodiscard]] Ledger start_ledger();

@@ -187,20 +187,22 @@ LocalTime& StepAnalyser::local_time_of(std::uint32_t phase) {
 void StepAnalyser::by_durations() {
     double inside_ms = 0;
     double behind_ms = 0;
-    std::array<double, piece_count> ms{};
+    shares_.clear();
+    const auto add_row = [&](const Item& item) {
+        (item.sample->is_behind_step() ? behind_ms : inside_ms) += item.sample->duration_ms;
+    };
     for (const Item& item : local_) {
         LocalTime& time = local_time_of(item.phase);
         time.own_ms += item.sample->duration_ms;
         ++time.spans;
-        (item.sample->is_behind_step() ? behind_ms : inside_ms) += item.sample->duration_ms;
-        ms[static_cast<std::size_t>(piece_of(item))] += item.sample->duration_ms;
+        add_row(item);
+        shares_.push_back({item.phase, piece_of(item), item.sample->duration_ms});
     }
     for (const Item& item : comm_) {
         result_.comm_ms += item.sample->duration_ms;
-        (item.sample->is_behind_step() ? behind_ms : inside_ms) += item.sample->duration_ms;
-        const double waited_ms = item.own_ms;
-        ms[static_cast<std::size_t>(waiting_of(item))] += waited_ms;
-        ms[static_cast<std::size_t>(TimeKind::transfer)] += item.sample->duration_ms - waited_ms;
+        add_row(item);
+        shares_.push_back({item.phase, waiting_of(item), item.own_ms});
+        shares_.push_back({item.phase, TimeKind::transfer, item.sample->duration_ms - item.own_ms});
     }
     const double sum_ms = inside_ms + behind_ms;
     result_.step_ms = has_step_ ? step_ms_ + behind_ms : sum_ms > 0 ? sum_ms : NAN;
@@ -211,32 +213,24 @@ void StepAnalyser::by_durations() {
         const bool is_known = result_.matched_ms > 0;
         result_.avoidable_ms = result_.wait_ms = is_known ? wait_ms_ : NAN;
     }
-    if (sum_ms > 0 || has_step_) find_pieces(nanoseconds(result_.step_ms), ms);
-    find_exposures(ms);
+    if (sum_ms > 0 || has_step_) find_pieces(nanoseconds(result_.step_ms));
 }
 
-// Phases of one piece share what is left of it.
-void StepAnalyser::find_exposures(const std::array<double, piece_count>& ms) {
-    const auto add = [&](std::uint32_t phase, TimeKind kind, double duration_ms) {
-        const auto i = static_cast<std::size_t>(kind);
-        if (ms[i] <= 0) return;
-        const double left = static_cast<double>(result_.pieces.ns[i]) / ms[i];
-        result_.exposures.push_back({phase, kind, static_cast<std::int64_t>(duration_ms * left)});
-    };
-    for (const Item& item : local_) add(item.phase, piece_of(item), item.sample->duration_ms);
-    for (const Item& item : comm_) {
-        add(item.phase, waiting_of(item), item.own_ms);
-        add(item.phase, TimeKind::transfer, item.sample->duration_ms - item.own_ms);
-    }
-}
-
-// In the order in which they hide each other, as long as there is room.
-void StepAnalyser::find_pieces(std::int64_t step_ns, const std::array<double, piece_count>& ms) {
+// In the order in which they hide each other, as long as there is room. Phases of one piece share what is left of it.
+void StepAnalyser::find_pieces(std::int64_t step_ns) {
+    std::array<double, piece_count> ms{};
+    for (const UntimedShare& share : shares_) ms[static_cast<std::size_t>(share.piece)] += share.ms;
     for (std::size_t i = 0; i < ms.size(); ++i) {
         result_.pieces.ns[i] = std::min(step_ns, nanoseconds(ms[i]));
         step_ns -= result_.pieces.ns[i];
     }
     result_.pieces[TimeKind::uncovered] += step_ns;
+    for (const UntimedShare& share : shares_) {
+        const auto i = static_cast<std::size_t>(share.piece);
+        if (ms[i] <= 0) continue;
+        const double left = static_cast<double>(result_.pieces.ns[i]) / ms[i];
+        result_.exposures.push_back({share.phase, share.piece, static_cast<std::int64_t>(share.ms * left)});
+    }
 }
 
 void StepAnalyser::by_intervals() {
@@ -421,12 +415,17 @@ void StepAnalyser::add_unblocked(const Item& item) {
     add_segment(item, {begin_ns, item.interval.end_ns}, TimeKind::compute);
 }
 
-/// Whether it is inside of an evaluation, which is all evaluation.
-bool StepAnalyser::is_in_evaluation(const Item& inner) const {
+template <typename IsOne>
+bool StepAnalyser::is_inside_of(const Item& inner, IsOne is_one) const {
     return std::any_of(local_.begin(), local_.end(), [&](const Item& outer) {
-        return outer.is_evaluation && outer.sample->depth() < inner.sample->depth() &&
+        return is_one(outer) && outer.sample->depth() < inner.sample->depth() &&
                outer.interval.contains(inner.interval, tolerance_ns);
     });
+}
+
+/// What is inside of an evaluation is all evaluation.
+bool StepAnalyser::is_in_evaluation(const Item& inner) const {
+    return has_evaluation_ && is_inside_of(inner, [](const Item& outer) { return outer.is_evaluation; });
 }
 
 // Those of compute are there already.
@@ -436,7 +435,7 @@ void StepAnalyser::add_segments() {
     for (const Item& item : local_)
         if (const TimeKind piece = piece_of(item); piece != TimeKind::compute) add_segment(item, item.interval, piece);
     for (const Item& item : comm_) {
-        if (has_evaluation_ && is_in_evaluation(item)) continue;
+        if (is_in_evaluation(item)) continue;
         const std::int64_t transfer_ns = item.interval.begin_ns + nanoseconds(item.own_ms);
         add_segment(item, {item.interval.begin_ns, transfer_ns}, waiting_of(item));
         add_segment(item, {transfer_ns, item.interval.end_ns}, TimeKind::transfer);
@@ -447,12 +446,8 @@ void StepAnalyser::add_segments() {
 // Inside of compute, compute is that.
 void StepAnalyser::add_inner(const Item& inner) {
     const bool is_compute = inner.kind == schema::Kind::compute;
-    const bool is_known = is_compute && std::any_of(local_.begin(), local_.end(), [&](const Item& outer) {
-                              return piece_of(outer) == TimeKind::compute &&
-                                     outer.sample->depth() < inner.sample->depth() &&
-                                     outer.interval.contains(inner.interval, tolerance_ns);
-                          });
-    if (is_known || (has_evaluation_ && is_in_evaluation(inner))) return;
+    const auto is_of_compute = [this](const Item& outer) { return piece_of(outer) == TimeKind::compute; };
+    if ((is_compute && is_inside_of(inner, is_of_compute)) || is_in_evaluation(inner)) return;
     if (!is_compute) return add_segment(inner, inner.interval, piece_of(inner));
     const auto first = std::partition_point(comm_.begin(), comm_.end(), [&](const Item& comm) {
         return comm.interval.begin_ns + tolerance_ns < inner.interval.begin_ns;

@@ -3,11 +3,9 @@
 // Rank steps: what one rank did in one step, from the intervals of its spans.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "ledger/launch_facts.hpp"
@@ -87,6 +85,13 @@ class StepAnalyser {
         [[nodiscard]] std::int64_t launch_ns() const;  // or SpanSegment::no_launch
     };
 
+    /// Without starts: what a row is counted as, before some of it hides some of the rest.
+    struct UntimedShare {
+        std::uint32_t phase;
+        TimeKind piece;
+        double ms;
+    };
+
     /// The rows of a phase in the step, and the first and the last of their numbers.
     struct NumberedRows {
         std::uint32_t count = 0;
@@ -129,11 +134,13 @@ class StepAnalyser {
     LocalTime& local_time_of(std::uint32_t phase);
     void add_segments();
     void add_inner(const Item& inner);
+    /// Whether it is inside of a local span that `is_one` says.
+    template <typename IsOne>
+    [[nodiscard]] bool is_inside_of(const Item& inner, IsOne is_one) const;
     [[nodiscard]] bool is_in_evaluation(const Item& inner) const;
     void add_segment(const Item& item, Interval interval, TimeKind piece);
     void add_unblocked(const Item& item);
-    void find_pieces(std::int64_t step_ns, const std::array<double, piece_count>& ms);
-    void find_exposures(const std::array<double, piece_count>& ms);
+    void find_pieces(std::int64_t step_ns);
 
     const StepReading& reading_;
     const Collectives& collectives_;
@@ -146,6 +153,7 @@ class StepAnalyser {
     double step_ms_ = 0;
     Interval step_{0, 0};  // of the step spans
     double wait_ms_ = 0;   // sums, overlapping or not
+    std::vector<UntimedShare> shares_;
     // With starts, both by their begin:
     std::vector<Item> local_;
     std::vector<Item> comm_;

@@ -119,6 +119,12 @@ class StepCounter {
     std::vector<Span> spans_;
 };
 
+/// Steps of the table, without the last.
+struct StepRange {
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+};
+
 class CollectiveNumberer {
   public:
     CollectiveNumberer(RankSeries& ranks, const std::vector<std::int64_t>& steps, std::size_t threads)

@@ -105,7 +105,7 @@ void find_depths(const std::vector<RunSeries>& all_series) {
     std::sort(steps.begin(), steps.end());
     steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
     const RankSpans spans(all_series, steps, nullptr, Attempts::all);
-    StepWalk walk({0, static_cast<std::uint32_t>(steps.size())});
+    StepWalk walk(steps.size());
     walk.start(spans);
     DepthFinder finder;
     for (auto of_step = walk.next(); !of_step.empty(); of_step = walk.next()) finder.find(of_step, spans.phases());

@@ -107,7 +107,7 @@ RankSpans::RankSpans(const std::vector<RunSeries>& all_series, const std::vector
 
 void StepWalk::start(const RankSpans& spans) {
     walks_.clear();
-    spans.for_each_phase(std::nullopt, range_.first, [this](std::uint32_t phase, const PhaseWalk& walk) {
+    spans.for_each_phase(std::nullopt, 0, [this](std::uint32_t phase, const PhaseWalk& walk) {
         walks_.push_back({phase, walk});
     });
     next_walks_.clear();
@@ -118,12 +118,12 @@ void StepWalk::start(const RankSpans& spans) {
 std::span<const StepSpan> StepWalk::next() {
     spans_.clear();
     if (walks_.size() > few_walks) return next_of_many();
-    std::uint32_t position = 2 * range_.last;  // of the next step that has a span
+    std::uint32_t position = 2 * steps_;  // of the next step that has a span
     for (auto& [phase, walk] : walks_) {
         while (walk.position() % 2 == 0 && walk.position() < position) walk.advance();
         position = std::min(position, walk.position());
     }
-    if (position >= 2 * range_.last) return spans_;
+    if (position >= 2 * steps_) return spans_;
     for (auto& [phase, walk] : walks_)
         for (; walk.position() == position; walk.advance()) spans_.push_back({position / 2, phase, &walk.sample()});
     return spans_;
@@ -141,7 +141,7 @@ std::span<const StepSpan> StepWalk::at(std::uint32_t step) {
 void StepWalk::push_next(std::uint32_t index) {
     PhaseWalk& walk = walks_[index].walk;
     while (walk.position() % 2 == 0) walk.advance();  // steps that the table leaves out
-    if (walk.position() >= 2 * range_.last) return;
+    if (walk.position() >= 2 * steps_) return;
     next_walks_.emplace_back(walk.position(), index);
     std::push_heap(next_walks_.begin(), next_walks_.end(), std::greater<>());
 }

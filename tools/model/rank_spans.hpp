@@ -19,14 +19,6 @@
 
 namespace cep::tool {
 
-/// Steps of the table, without the last.
-struct StepRange {
-    std::uint32_t first = 0;
-    std::uint32_t last = 0;
-
-    [[nodiscard]] std::size_t length() const { return last - first; }
-};
-
 struct StepSpan {
     std::uint32_t step = 0;   // of the table
     std::uint32_t phase = 0;  // of the rank's phases, see RankPhase
@@ -124,10 +116,11 @@ class RankSpans {
     std::vector<std::shared_ptr<const StepPositions>> positions_;  // by series
 };
 
-/// Goes through some steps of one rank after the other. One a thread.
+/// Goes through the steps of one rank after the other. One a thread.
 class StepWalk {
   public:
-    explicit StepWalk(StepRange range) : range_(range) {}
+    /// `steps`: how many the table has.
+    explicit StepWalk(std::size_t steps) : steps_(static_cast<std::uint32_t>(steps)) {}
 
     void start(const RankSpans& spans);
     /// The spans of the next step that has any, valid until the next call; none behind the last step.
@@ -146,7 +139,7 @@ class StepWalk {
     void push_next(std::uint32_t index);
     [[nodiscard]] std::span<const StepSpan> next_of_many();
 
-    const StepRange range_;
+    const std::uint32_t steps_;
     std::vector<Walk> walks_;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> next_walks_;  // of many: a heap of next positions and indices
     std::vector<StepSpan> spans_;
@@ -159,7 +152,7 @@ void for_some_steps(std::span<const RankSpans> all_spans, std::size_t steps, Use
     constexpr std::size_t steps_to_ask = 100;  // of each
     const auto step_stride = static_cast<std::uint32_t>(std::max<std::size_t>(1, steps / steps_to_ask));
     for (std::size_t i = 0; i < all_spans.size(); i += std::max<std::size_t>(1, all_spans.size() / ranks_to_ask)) {
-        StepWalk walk({0, static_cast<std::uint32_t>(steps)});
+        StepWalk walk(steps);
         walk.start(all_spans[i]);
         for (std::uint32_t step = 0; step < steps; step += step_stride) use(i, walk.at(step), all_spans[i].phases());
     }
