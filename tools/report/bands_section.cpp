@@ -15,10 +15,6 @@ namespace {
 using tool::format_duration_ms;
 using tool::format_integer;
 
-double typical(std::vector<double> ms) {
-    return nearest_quantile(ms, 0.5);
-}
-
 double largest(const std::vector<double>& values) {
     double most = 0;
     for (const double value : values) most = std::fmax(most, value);
@@ -55,9 +51,8 @@ void draw_events(Svg& svg, const Plot& plot, const Bins& steps, const tool::Job&
 void draw_band(Svg& svg, const Plot& plot, const Band& band, const PhaseView& phase) {
     constexpr double tallest = 3;  // times the median: what is longer in few steps touches the top
     constexpr double few = 0.05;
-    const double median = typical(band.p50_ms);
-    std::vector<double> longest = band.max_ms;
-    const double usual = std::max({nearest_quantile(longest, 1 - few), tallest * median, largest(band.p50_ms)});
+    const double median = nearest_quantile(band.p50_ms, 0.5);
+    const double usual = std::max({nearest_quantile(band.max_ms, 1 - few), tallest * median, largest(band.p50_ms)});
     const double most = std::min(largest(band.max_ms), usual);
     const Axis y(0, most > 0 ? 1.08 * most : 1, plot.bottom, plot.top);
     draw_values_at_left(svg, plot, y, 3, tick_ms);

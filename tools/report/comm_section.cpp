@@ -23,13 +23,15 @@ std::string name_of(const CommModel& model) {
                        tool::format_plural(model.ranks, "rank"));
 }
 
+bool is_drawn(const SizeReport& size) {
+    return size.point.bytes > 0 && size.point.transfer_ms > 0;
+}
+
 std::vector<const CommModel*> drawn_models(const comm::CommReport& report) {
     constexpr std::size_t most = 7;
     std::vector<const CommModel*> models;
     for (const CommModel& model : report.models) {
-        const bool has_sizes = std::any_of(model.sizes.begin(), model.sizes.end(), [](const SizeReport& size) {
-            return size.point.bytes > 0 && size.point.transfer_ms > 0;
-        });
+        const bool has_sizes = std::any_of(model.sizes.begin(), model.sizes.end(), is_drawn);
         if (has_sizes && models.size() < most) models.push_back(&model);
     }
     return models;
@@ -60,7 +62,7 @@ void draw_model(Svg& svg, const CommModel& model, const std::string& color, cons
     const std::size_t every = std::max<std::size_t>(1, model.sizes.size() / most);
     for (std::size_t i = 0; i < model.sizes.size(); i += every) {
         const SizeReport& size = model.sizes[i];
-        if (size.point.bytes <= 0 || !(size.point.transfer_ms > 0)) continue;
+        if (!is_drawn(size)) continue;
         svg.circle("part " + color, {x(static_cast<double>(size.point.bytes)), y(size.point.transfer_ms)}, 4.5,
                    fmt::format("{}: {} in {}", name_of(model), format_bytes(static_cast<double>(size.point.bytes)),
                                format_duration_ms(size.point.transfer_ms)));
@@ -72,7 +74,7 @@ Figure draw(const std::vector<const CommModel*>& models) {
     Range ms;
     for (const CommModel* model : models)
         for (const SizeReport& size : model->sizes) {
-            if (size.point.bytes <= 0 || !(size.point.transfer_ms > 0)) continue;
+            if (!is_drawn(size)) continue;
             bytes.add(static_cast<double>(size.point.bytes));
             ms.add(size.point.transfer_ms);
         }

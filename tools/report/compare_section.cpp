@@ -60,11 +60,8 @@ Figure draw(const std::vector<const Change*>& changes) {
     Svg svg("compare-map", plot, "Change of each phase from A to B",
             "One row for the whole step and for each phase: a dot for its change in percent and a line for the 95 % "
             "confidence interval. Left of the middle is faster, right is slower.");
-    for (const double tick : x.ticks(6)) {
-        svg.line(tick == 0 ? "zero" : "grid", {x(tick), plot.top}, {x(tick), plot.bottom});
-        svg.text("tick", {x(tick), plot.bottom + 16}, Anchor::middle,
-                 tick == 0 ? "no change" : fmt::format("{:+.3g} %", 100 * tick));
-    }
+    const auto label = [](double tick) { return tick == 0 ? "no change" : fmt::format("{:+.3g} %", 100 * tick); };
+    draw_values_below(svg, plot, x, 6, label, "zero");
     svg.text("axis", {plot.left, plot.bottom + 34}, Anchor::start, "← B is faster");
     svg.text("axis", {plot.right, plot.bottom + 34}, Anchor::end, "B is slower →");
     for (std::size_t i = 0; i < changes.size(); ++i)

@@ -26,18 +26,11 @@ Bins merge_bins(const Bins& bins, std::size_t most) {
 }
 
 StepMatrix reduce(const StepMatrix& values, const Rows& rows, std::size_t most_columns) {
-    const std::size_t columns = values.steps();
-    StepMatrix reduced(rows.size(), std::min(columns, most_columns));
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-        const std::span<float> to = reduced.of_rank(row);
-        for (const std::size_t rank : rows[row]) {
-            const std::span<const float> from = values.of_rank(rank);
-            for (std::size_t column = 0; column < columns; ++column) {
-                float& most = to[bin_of(column, columns, most_columns)];
-                most = std::fmax(most, from[column]);
-            }
-        }
-    }
+    StepMatrix reduced(rows.size(), std::min(values.steps(), most_columns));
+    std::vector<std::size_t> columns;
+    for (std::size_t i = 0; i < values.steps(); ++i) columns.push_back(bin_of(i, values.steps(), most_columns));
+    for (std::size_t row = 0; row < rows.size(); ++row)
+        for (const std::size_t rank : rows[row]) join_columns(values.of_rank(rank), columns, reduced.of_rank(row));
     return reduced;
 }
 
@@ -67,7 +60,7 @@ double typical_size(const StepMatrix& values) {
     return tool::median_of(medians);
 }
 
-double nearest_quantile(std::vector<double>& values, double q) {
+double nearest_quantile(std::vector<double> values, double q) {
     std::erase_if(values, [](double value) { return std::isnan(value); });
     if (values.empty()) return NAN;
     const double rank = std::ceil(q * static_cast<double>(values.size()) - 1e-9);

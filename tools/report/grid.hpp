@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "ledger/job_table.hpp"
@@ -33,6 +34,14 @@ struct Bins {
     return count <= bins ? index : index * bins / count;
 }
 
+/// Joins values into the columns that they are in, of which each gets the largest; leaves out what is in none.
+template <typename Values>
+void join_columns(const Values& values, const std::vector<std::size_t>& columns, std::span<float> largest) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+        if (columns[i] < largest.size())
+            largest[columns[i]] = std::fmax(largest[columns[i]], static_cast<float>(values[i]));
+}
+
 /// Ranks (indices) that share a row of a picture.
 using Rows = std::vector<std::vector<std::size_t>>;
 /// The largest value of each cell, where columns are joined to at most so many.
@@ -51,8 +60,8 @@ template <typename Compare = std::less<>>
 }
 /// The median over rows of the medians of rows, whatever the signs; NaN where there is no value.
 [[nodiscard]] double typical_size(const StepMatrix& values);
-/// The value that at least this share of the values does not exceed: one of them. Reorders them; NaN for none.
-[[nodiscard]] double nearest_quantile(std::vector<double>& values, double q);
+/// The value that at least this share of the values does not exceed: one of them; NaN for none.
+[[nodiscard]] double nearest_quantile(std::vector<double> values, double q);
 
 /// From the least to the largest of the values that are known.
 struct Range {

@@ -196,9 +196,7 @@ class Builder {
                 double& sum = sums_[sample.step_index];
                 sum = std::isnan(sum) ? sample.duration_ms : sum + sample.duration_ms;
             }
-            for (std::size_t step = 0; step < sums_.size(); ++step)
-                if (columns_[step] < longest_ms.size())
-                    longest_ms[columns_[step]] = std::fmax(longest_ms[columns_[step]], static_cast<float>(sums_[step]));
+            join_columns(sums_, columns_, longest_ms);
         }
     }
 
@@ -206,11 +204,7 @@ class Builder {
     [[nodiscard]] StepMatrix of_table(const StepMatrix& of_steps) const {
         StepMatrix ms(view_.ranks.size(), view_.steps.size());
         for (std::size_t rank = 0; rank < of_steps.ranks(); ++rank)
-            for (std::size_t step = 0; step < of_steps.steps(); ++step)
-                if (table_columns_[step] < view_.steps.size()) {
-                    float& most = ms.of_rank(rank)[table_columns_[step]];
-                    most = std::fmax(most, of_steps.of_rank(rank)[step]);
-                }
+            join_columns(of_steps.of_rank(rank), table_columns_, ms.of_rank(rank));
         return ms;
     }
 

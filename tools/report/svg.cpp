@@ -186,9 +186,10 @@ void draw_values_at_left(Svg& svg, const Plot& plot, const Axis& y, std::size_t 
     }
 }
 
-void draw_values_below(Svg& svg, const Plot& plot, const Axis& x, std::size_t about, Label label) {
+void draw_values_below(Svg& svg, const Plot& plot, const Axis& x, std::size_t about, Label label,
+                       std::string_view zero) {
     for (const double value : x.ticks(about)) {
-        svg.line("grid", {x(value), plot.top}, {x(value), plot.bottom});
+        svg.line(value == 0 ? zero : "grid", {x(value), plot.top}, {x(value), plot.bottom});
         svg.text("tick", {x(value), plot.bottom + 16}, Anchor::middle, label(value));
     }
 }

@@ -105,8 +105,9 @@ using Label = std::string (*)(double);
 
 /// Lines across at about so many round values, which stand at the left.
 void draw_values_at_left(Svg& svg, const Plot& plot, const Axis& y, std::size_t about, Label label);
-/// Upright lines at about so many round values, which stand below.
-void draw_values_below(Svg& svg, const Plot& plot, const Axis& x, std::size_t about, Label label);
+/// Upright lines at about so many round values, which stand below. `zero`: the style of the one at 0.
+void draw_values_below(Svg& svg, const Plot& plot, const Axis& x, std::size_t about, Label label,
+                       std::string_view zero = "grid");
 /// The numbers of columns of equal width, as many as there is room for.
 void draw_column_numbers(Svg& svg, const Plot& plot, const std::vector<std::int64_t>& numbers);
 /// What stands below a plot.
