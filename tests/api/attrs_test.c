@@ -291,9 +291,7 @@ TEST(invalid_attributes_at_the_end_leave_those_of_the_begin) {
 }
 
 TEST(attributes_are_not_checked_on_an_unrecorded_step) {
-    cep_options options = host_options();
-    options.record_every_n_steps = 10;
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_every(10);
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
     const cep_attrs attrs = with_meta((const char*)(intptr_t)-1);

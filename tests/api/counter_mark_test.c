@@ -27,9 +27,7 @@ TEST(a_counter_keeps_every_digit_of_a_double) {
 }
 
 TEST(a_counter_on_an_unrecorded_step_is_not_written) {
-    cep_options options = host_options();
-    options.record_every_n_steps = 10;
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_every(10);
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
     CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
     const rows all = rows_after_close(profiler);

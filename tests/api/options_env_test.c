@@ -154,10 +154,7 @@ TEST(a_configuration_path_of_any_length_leaves_room_for_the_reason) {
 }
 
 TEST(a_configuration_file_is_read) {
-    FILE* file = fopen("cep.json", "w");
-    CHECK(file != NULL);
-    fputs("{\"enable\":true,\"start_step\":8}", file);
-    fclose(file);
+    write_text("cep.json", "{\"enable\":true,\"start_step\":8}");
     setenv("CEP_CONFIG", "cep.json", 1);
     cep_options options = from_environment();
     CHECK_EQ(options.start_step, 8);

@@ -10,13 +10,6 @@
 
 enum { longest_text_bytes = 1 << 20, most_listed_ranks = 65536 };
 
-static void write_text(const char* path, const char* text) {
-    FILE* file = fopen(path, "w");
-    CHECK(file != NULL);
-    CHECK(fputs(text, file) >= 0);
-    CHECK_EQ(fclose(file), 0);
-}
-
 // The load fails with that code, its message has each part, and no option changes.
 static void check_load_refused(const char* json, int32_t code, const char* name, const char* value) {
     cep_options options = fresh_options();
@@ -34,6 +27,12 @@ static cep_options loaded(const char* json) {
     cep_options options = fresh_options();
     CHECK_EQ(cep_options_load_json(&options, json), CEP_OK);
     return options;
+}
+
+static void check_start_step(const char* json, int64_t start_step) {
+    cep_options options = loaded(json);
+    CHECK_EQ(options.start_step, start_step);
+    cep_options_clear(&options);
 }
 
 TEST(json_text_sets_every_option_it_names) {
@@ -192,9 +191,7 @@ TEST(a_path_that_is_a_directory_says_so) {
 TEST(a_symbolic_link_to_a_file_is_followed) {
     write_text("config.json", "{\"start_step\":3}");
     CHECK_EQ(symlink("config.json", "link.json"), 0);
-    cep_options options = loaded("link.json");
-    CHECK_EQ(options.start_step, 3);
-    cep_options_clear(&options);
+    check_start_step("link.json", 3);
 }
 
 // Returns {"start_step":3} and white space, of that many bytes in all. The caller frees it.
@@ -215,18 +212,14 @@ TEST(a_file_of_the_longest_size_is_read_and_a_longer_one_refused) {
     text[longest_text_bytes] = '\0';
     write_text("longest.json", text);
     free(text);
-    cep_options options = loaded("longest.json");
-    CHECK_EQ(options.start_step, 3);
-    cep_options_clear(&options);
+    check_start_step("longest.json", 3);
 }
 
 TEST(a_text_of_the_longest_size_is_read_and_a_longer_one_refused) {
     char* text = padded_json(longest_text_bytes + 1);
     check_load_refused(text, CEP_EJSON, "1048576 bytes", "");
     text[longest_text_bytes] = '\0';
-    cep_options options = loaded(text);
-    CHECK_EQ(options.start_step, 3);
-    cep_options_clear(&options);
+    check_start_step(text, 3);
     free(text);
 }
 
@@ -279,17 +272,11 @@ TEST(an_integer_may_be_written_with_an_exponent) {
     cep_options_clear(&options);
 }
 
-TEST(a_key_may_be_written_with_escapes) {
-    cep_options options = loaded("{\"start\\u005fstep\":5}");
-    CHECK_EQ(options.start_step, 5);
-    cep_options_clear(&options);
-}
+TEST_THAT(a_key_may_be_written_with_escapes, check_start_step("{\"start\\u005fstep\":5}", 5))
 
 TEST(a_byte_order_mark_before_a_files_text_is_skipped) {
     write_text("mark.json", "\xef\xbb\xbf{\"start_step\":5}");
-    cep_options options = loaded("mark.json");
-    CHECK_EQ(options.start_step, 5);
-    cep_options_clear(&options);
+    check_start_step("mark.json", 5);
 }
 
 TEST(json_nested_too_deeply_is_refused) {

@@ -130,9 +130,7 @@ TEST(a_phase_that_cep_end_has_ended_is_no_longer_current) {
 
 TEST(a_region_of_another_profiler_is_refused_and_changes_nothing) {
     open_job(1);
-    cep_options options = host_options();
-    options.directory = "other";
-    cep_profiler* other = open_with(&options);
+    cep_profiler* other = open_in("other");
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     cep_phase(profiler, regions[0], CEP_HOST);
     CHECK_EQ(cep_phase(profiler, cep_region_get(other, "elsewhere", CEP_KIND_AUTO), CEP_HOST), CEP_EINVAL);
@@ -146,9 +144,7 @@ TEST(a_region_of_another_profiler_is_refused_and_changes_nothing) {
 
 TEST(each_profiler_has_a_phase_of_its_own) {
     open_job(1);
-    cep_options options = host_options();
-    options.directory = "other";
-    cep_profiler* other = open_with(&options);
+    cep_profiler* other = open_in("other");
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     CHECK_EQ(cep_step(other, 0), CEP_OK);
     cep_phase(profiler, regions[0], CEP_HOST);
@@ -302,9 +298,7 @@ TEST(a_switch_to_no_region_ends_another_threads_span) {
 
 TEST(a_switch_to_no_region_ends_the_span_of_its_own_profiler_only) {
     open_job(1);
-    cep_options options = host_options();
-    options.directory = "other";
-    cep_profiler* other = open_with(&options);
+    cep_profiler* other = open_in("other");
     cep_region* elsewhere = cep_region_get(other, "elsewhere", CEP_KIND_AUTO);
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     CHECK_EQ(cep_step(other, 0), CEP_OK);

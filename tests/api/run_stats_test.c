@@ -410,9 +410,7 @@ TEST(the_spans_layout_leaves_keys_of_metadata_as_they_are_given) {
 }
 
 TEST(the_trainers_time_is_estimated_from_some_of_its_recorded_calls) {
-    cep_options options = host_options();
-    options.record_every_n_steps = 2;
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_every(2);
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     record_spans(profiler, "forward", 30);
     CHECK_EQ(stats_of(profiler).trainer_ns, 0);  // 60 calls

@@ -227,9 +227,7 @@ TEST(a_span_ended_on_another_thread_is_no_longer_innermost) {
 }
 
 TEST(begin_returns_span_none_on_an_unrecorded_step) {
-    cep_options options = host_options();
-    options.record_every_n_steps = 10;
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_every(10);
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
     CHECK(cep_begin(region, CEP_HOST) == CEP_SPAN_NONE);
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
@@ -282,9 +280,7 @@ TEST(a_span_that_never_existed_is_ignored) {
 }
 
 TEST(a_span_that_ends_on_an_unrecorded_step_has_the_step_of_its_begin) {
-    cep_options options = host_options();
-    options.record_every_n_steps = 10;
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_every(10);
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
     CHECK_EQ(cep_step(profiler, 10), CEP_OK);
     const cep_span span = cep_begin(region, CEP_HOST);
@@ -370,9 +366,7 @@ TEST(switch_from_innermost_ends_the_latest_span_of_any_region) {
 }
 
 TEST(switch_ends_its_span_when_the_new_step_is_not_recorded) {
-    cep_options options = host_options();
-    options.record_every_n_steps = 10;
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_every(10);
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     const cep_span span = cep_begin(region, CEP_HOST);

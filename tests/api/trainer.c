@@ -2,7 +2,10 @@
 #include "trainer.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
 
 cep_options fresh_options(void) {
     cep_options options;
@@ -57,6 +60,18 @@ cep_profiler* open_here(void) {
     return open_with(&options);
 }
 
+cep_profiler* open_in(const char* directory) {
+    cep_options options = host_options();
+    options.directory = directory;
+    return open_with(&options);
+}
+
+cep_profiler* open_every(int64_t steps) {
+    cep_options options = host_options();
+    options.record_every_n_steps = steps;
+    return open_with(&options);
+}
+
 cep_profiler* open_at_step(int64_t step) {
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, step), CEP_OK);
@@ -104,6 +119,13 @@ void check_refused(const cep_options* options, int32_t code, const char* name, c
     CHECK_CONTAINS(cep_last_error(), value);
     CHECK(!path_exists("out"));
     CHECK(!path_exists("cuda_event_profiler"));
+}
+
+void write_text(const char* path, const char* text) {
+    FILE* file = fopen(path, "w");
+    if (file == NULL) check_fail(__FILE__, __LINE__, "%s: %s", path, strerror(errno));
+    CHECK(fputs(text, file) >= 0);
+    CHECK_EQ(fclose(file), 0);
 }
 
 int count_threads(void) {

@@ -21,6 +21,10 @@ void check_each_option_is_given(const cep_options* options);
 cep_options host_options(void);
 cep_profiler* open_with(const cep_options* options);
 cep_profiler* open_here(void);
+// host_options(), except in that directory.
+cep_profiler* open_in(const char* directory);
+// host_options(), except that every n-th step is recorded.
+cep_profiler* open_every(int64_t steps);
 cep_profiler* open_at_step(int64_t step);
 void close_now(cep_profiler* profiler);
 // Closes it, and reads its file.
@@ -32,6 +36,7 @@ cep_stats stats_of(cep_profiler* profiler);
 void check_nothing_unaccounted(const cep_stats* stats);
 // cep_open() refuses the options with that code, its message has each part, and it leaves nothing open.
 void check_refused(const cep_options* options, int32_t code, const char* name, const char* value);
+void write_text(const char* path, const char* text);
 int count_threads(void);
 // Returns once the process has that many threads. A joined thread may still be listed for a moment.
 void wait_for_threads(int count);

@@ -62,8 +62,7 @@ TEST_F(AnchorFaultTest, AnchorWhoseSecondRecordFailsIsNotUsed) {
 }
 
 TEST_F(AnchorFaultTest, OccasionalAnchorFailuresDoNotSpoilStarts) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     std::string rules;
     // While spans are recorded, every seventh record fails, of spans and of anchors.
     for (int call = 7; call < 700; call += 7)

@@ -111,8 +111,7 @@ TEST_F(ChainOntoTheHostTest, PhaseWhoseStreamIsBeingCapturedIsSkippedAndTheNextO
 class StreamNumberTest : public FakeProfilerTest {};
 
 TEST_F(StreamNumberTest, FailedRecordLeavesNoStreamsNumberToAnother) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     span("on_the_stream", stream);
     ASSERT_EQ(fake.inject("cuEventRecord:fail=1@1"), 0);
     span("failed", stream);

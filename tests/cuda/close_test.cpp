@@ -9,8 +9,7 @@ namespace {
 class CloseTest : public FakeProfilerTest {};
 
 TEST_F(CloseTest, CloseWithTimeoutZeroWritesFullRingsOfFinishedSpans) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     for (int i = 0; i < 4000; ++i) span("finished", stream);
     synchronize(stream);
     EXPECT_EQ(cep_close(profiler, 0), CEP_OK) << cep_last_error();
@@ -21,8 +20,7 @@ TEST_F(CloseTest, CloseWithTimeoutZeroWritesFullRingsOfFinishedSpans) {
 }
 
 TEST_F(CloseTest, CloseWithTimeoutZeroOnAHungGpuWritesEarlierSpans) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     CUstream stuck = new_stream();
     for (int i = 0; i < 100; ++i) span("finished", stream);
     synchronize(stream);
@@ -38,8 +36,7 @@ TEST_F(CloseTest, CloseWithTimeoutZeroOnAHungGpuWritesEarlierSpans) {
 }
 
 TEST_F(CloseTest, CloseWithTimeoutZeroReturnsWhileADriverCallBlocks) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     span("finished", stream);
     (void)flushed_rows();
     ASSERT_EQ(fake.inject("cuEventQuery:block"), 0);
@@ -56,8 +53,7 @@ TEST_F(CloseTest, CloseWithTimeoutZeroReturnsWhileADriverCallBlocks) {
 }
 
 TEST_F(CloseTest, SecondCloseWaitsForDeviceWorkThatTheFirstWaitsFor) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     plug(stream);
     for (int i = 0; i < 100; ++i) span("held", stream);
     std::thread first([&] { EXPECT_EQ(cep_close(profiler, patience_ms), CEP_OK) << cep_last_error(); });
@@ -75,8 +71,7 @@ TEST_F(CloseTest, SecondCloseWaitsForDeviceWorkThatTheFirstWaitsFor) {
 }
 
 TEST_F(CloseTest, CountsAddUpAtEachStageOfASpan) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     plug(stream);
     const cep_span begun = cep_begin(region("begun"), stream);
     expect_all_accounted_for();

@@ -32,8 +32,7 @@ class DriverCallsTest : public FakeProfilerTest {
 };
 
 TEST_F(DriverCallsTest, SpanMakesTwoRecordsAndNoOtherExpensiveCall) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     train(stream, 1);
     (void)flushed_rows();
     const auto one_span = [&] { span("forward", stream); };
@@ -45,8 +44,7 @@ TEST_F(DriverCallsTest, SpanMakesTwoRecordsAndNoOtherExpensiveCall) {
 }
 
 TEST_F(DriverCallsTest, StreamThatTheProgramMadeProvesItsContext) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     constexpr std::uint64_t spans = 40;
     const auto contexts_asked_for = [&](CUstream on) {
         std::vector<cep_span> begun;  // makes the events that the spans below take
@@ -64,8 +62,7 @@ TEST_F(DriverCallsTest, StreamThatTheProgramMadeProvesItsContext) {
 TEST_F(DriverCallsTest, FlushesWithoutPauseDoNotMakeThePollerAskWithoutPause) {
     constexpr int flushes = 1'000;
     constexpr std::int64_t distance_ns = 100 * 1000;  // of two passes of the poller
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     const std::int64_t began_ns = host_ns();
     const std::uint64_t before = fake.call_count("cuEventQuery");
     for (int i = 0; i < flushes; ++i) {
@@ -78,8 +75,7 @@ TEST_F(DriverCallsTest, FlushesWithoutPauseDoNotMakeThePollerAskWithoutPause) {
 }
 
 TEST_F(DriverCallsTest, ChainOfPhasesMakesOneRecordMoreThanItsPhases) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     constexpr std::uint64_t phases = 7;
     const std::uint64_t records = calls_during("cuEventRecord", [&] {
         cep_span phase = CEP_SPAN_NONE;
@@ -92,8 +88,7 @@ TEST_F(DriverCallsTest, ChainOfPhasesMakesOneRecordMoreThanItsPhases) {
 }
 
 TEST_F(DriverCallsTest, CurrentPhasesChainAcrossStepsWithOneRecordEach) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     constexpr std::uint64_t phases = 3;
     constexpr std::uint64_t steps = 5;
     const std::uint64_t records = calls_during("cuEventRecord", [&] {
@@ -111,8 +106,7 @@ TEST_F(DriverCallsTest, CurrentPhasesChainAcrossStepsWithOneRecordEach) {
 TEST_F(DriverCallsTest, CurrentPhaseMakesNoCallOnStepsThatAreNotRecorded) {
     cep_options options = default_options();
     options.record_every_n_steps = 10;
-    open(options);
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream(options);
     const auto train = [&](std::int64_t step) {
         (void)cep_step(profiler, step);
         (void)cep_phase(profiler, region("forward"), stream);
@@ -173,8 +167,7 @@ TEST_F(DriverCallsTest, IdleProfilerMakesNoCall) {
 }
 
 TEST_F(DriverCallsTest, EventsAreReused) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     const std::int32_t thread = static_cast<std::int32_t>(gettid());
     for (int i = 1; i <= 100'000; ++i) {
         span("phase", stream);
@@ -188,8 +181,7 @@ TEST_F(DriverCallsTest, EventsAreReused) {
 }
 
 TEST_F(DriverCallsTest, CloseDestroysEveryObject) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     const std::int64_t streams = fake.live_count("streams");
     train(stream, 200);
     on_another_thread([&] { train(stream, 10); });
@@ -200,8 +192,7 @@ TEST_F(DriverCallsTest, CloseDestroysEveryObject) {
 }
 
 TEST_F(DriverCallsTest, PollerDoesNotSpinOnAStreamThatIsBusy) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     plug(stream);
     span("held", stream);
     // A query every millisecond would make 300. The pauses grow, and anchors add some queries.
@@ -210,8 +201,7 @@ TEST_F(DriverCallsTest, PollerDoesNotSpinOnAStreamThatIsBusy) {
 }
 
 TEST_F(DriverCallsTest, PollerDoesNotHurryAfterAFlushThatTimedOut) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     span("warm", stream);
     (void)flushed_rows();
     plug(stream);

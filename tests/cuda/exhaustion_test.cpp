@@ -45,8 +45,7 @@ TEST_F(ExhaustionTest, MetadataBehindAStalledGpuStaysWithinTheBudget) {
     if (CEP_TEST_SANITIZED != 0) GTEST_SKIP() << "the sanitizer uses additional memory";
     constexpr int count = 8000;
     const std::string meta = "{\"a\":\"" + std::string(16 * 1024 - 8, 'x') + "\"}";
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     plug(stream);
     // Memory of the driver, the events and the spans themselves does not count as metadata.
     record_held_spans(stream, count, nullptr);
@@ -71,8 +70,7 @@ TEST_F(ExhaustionTest, MetadataBehindAStalledGpuStaysWithinTheBudget) {
 TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
     cep_options options = default_options();
     options.pool_limit = 64;
-    open(options);
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream(options);
     plug(stream);
     on_another_thread([&] { record_held_spans(stream, 100, nullptr); });
     record_held_spans(stream, 100, nullptr);
@@ -93,8 +91,7 @@ TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
 TEST_F(ExhaustionTest, PoolHoldsExactlyItsLimit) {
     cep_options options = default_options();
     options.pool_limit = 50;
-    open(options);
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream(options);
     cep_region* const phase = region("left_open");
     on_another_thread([&] {
         for (int i = 0; i < 30; ++i) (void)cep_begin(phase, stream);
@@ -136,8 +133,7 @@ class IdleThread {
 TEST_F(ExhaustionTest, EventsThatOneThreadNoLongerUsesServeAnother) {
     cep_options options = default_options();
     options.pool_limit = 256;
-    open(options);
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream(options);
     plug(stream);
     const IdleThread idle([&] {
         driver().ctx_set_current(context);
@@ -158,8 +154,7 @@ TEST_F(ExhaustionTest, EventsThatOneThreadNoLongerUsesServeAnother) {
 TEST_F(ExhaustionTest, AThreadWhoseEventsServeAnotherGetsNoneBeyondTheLimit) {
     cep_options options = default_options();
     options.pool_limit = 256;
-    open(options);
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream(options);
     plug(stream);
     IdleThread idle([&] {
         driver().ctx_set_current(context);
@@ -188,8 +183,7 @@ TEST_F(ExhaustionTest, OfThreadsAliveAtOnceThosePastTheSixteenthGetFewEvents) {
     constexpr int threads = 20;
     constexpr int events_of_a_small_supply = 256;
     constexpr int spans_each = 300;
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     cep_region* const phase = region("left_open");
     std::barrier all_are_there(threads);
     std::vector<std::thread> running;
@@ -212,8 +206,7 @@ TEST_F(ExhaustionTest, EveryLossOfFullPoolsAndFullRingsIsCounted) {
     cep_options options = default_options();
     options.pool_limit = 256;
     options.ring_capacity = 16;
-    open(options);
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream(options);
     ASSERT_EQ(fake.inject("cuEventQuery:block"), 0);
     span("first", stream);
     ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; }));
@@ -236,8 +229,7 @@ TEST_F(ExhaustionTest, EveryLossOfFullPoolsAndFullRingsIsCounted) {
 }
 
 TEST_F(ExhaustionTest, SpansOnTheHostClockAreWrittenDespiteAStalledGpu) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     plug(stream);
     record_held_spans(stream, 100, nullptr);
     for (int i = 0; i < 100; ++i) span("host", CEP_HOST);

@@ -76,8 +76,7 @@ TEST_F(FaultTest, RecordsThatFailFromTheNthOnCostTheRest) {
 }
 
 TEST_F(FaultTest, FirstAnchorThatFailsIsTriedAgain) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     inject("cuEventRecord:fail=1@3");  // two records of the span, then that of the anchor
     span("phase", stream);
     EXPECT_EQ(flushed_rows().span("phase").clock(), "gpu");
@@ -85,8 +84,7 @@ TEST_F(FaultTest, FirstAnchorThatFailsIsTriedAgain) {
 }
 
 TEST_F(FaultTest, AnchorsThatAlwaysFailDelayNothing) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     inject("cuEventRecord:fail=1@3..");
     span("phase", stream);
     const Row row = flushed_rows().span("phase");
@@ -96,8 +94,7 @@ TEST_F(FaultTest, AnchorsThatAlwaysFailDelayNothing) {
 }
 
 TEST_F(FaultTest, DeviceWithoutRoomForAnchorsStillGivesDurations) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     inject("cuStreamCreateWithPriority:fail=2");
     plug(stream);
     span("phase", stream, [&] { EXPECT_EQ(work.spin(stream, 2 * ms), result::success); });
@@ -109,8 +106,7 @@ TEST_F(FaultTest, DeviceWithoutRoomForAnchorsStillGivesDurations) {
 }
 
 TEST_F(FaultTest, OneQueryThatFailsCostsOneSpan) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     span("warm", stream);
     (void)flushed_rows();
     plug(stream);
@@ -144,8 +140,7 @@ TEST_F(FaultTest, ElapsedTimesThatAlwaysFailDelayNothing) {
 }
 
 TEST_F(FaultTest, StartTimesThatAlwaysFailDelayNothing) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     span("warm", stream);
     (void)flushed_rows();
     // A span asks for two elapsed times: its duration's succeeds and its start's fails.
@@ -162,8 +157,7 @@ TEST_F(FaultTest, StartTimesThatAlwaysFailDelayNothing) {
 }
 
 TEST_F(FaultTest, StickyErrorEndsRecordingOnThatDeviceAndIsReportedOnce) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     for (int i = 0; i < 5; ++i) span("before", stream);
     (void)flushed_rows();
     testing::internal::CaptureStderr();
@@ -184,8 +178,7 @@ TEST_F(FaultTest, StickyErrorEndsRecordingOnThatDeviceAndIsReportedOnce) {
 }
 
 TEST_F(FaultTest, LostContextIsNotUsedAgain) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     span("before", stream);
     (void)flushed_rows();
     ASSERT_EQ(fake.break_context(context, result::illegal_address), 0);
@@ -204,8 +197,7 @@ TEST_F(FaultTest, LostContextIsNotUsedAgain) {
 }
 
 TEST_F(FaultTest, LostContextWithPendingSpansIsFoundByThePoller) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     span("before", stream);
     (void)flushed_rows();
     plug(stream);

@@ -49,34 +49,32 @@ class MemoryFaultTest : public FakeProfilerTest {
         EXPECT_EQ(rows().spans().size(), stats().written);
         std::filesystem::remove(path());
     }
+
+    /// `fail` makes the allocation at a place fail, or all from there on.
+    void train_through_shortages(long places, void (*fail)(long place)) {
+        for (long place = 1; place <= places; ++place) {
+            SCOPED_TRACE("place " + std::to_string(place));
+            open_warm();
+            fail(place);
+            train_through_a_shortage();
+            if (HasFailure()) return;
+        }
+    }
 };
 
 TEST_F(MemoryFaultTest, OneFailedAllocationOfTheLibrarysThreadsIsSurvived) {
-    for (long place = 1; place <= 200; ++place) {
-        SCOPED_TRACE("place " + std::to_string(place));
-        open_warm();
-        allocations_fail_nth(place);
-        train_through_a_shortage();
-        if (HasFailure()) return;
-    }
+    train_through_shortages(200, allocations_fail_nth);
 }
 
 TEST_F(MemoryFaultTest, ShortageInTheLibrarysThreadsIsTemporary) {
-    for (long place = 1; place <= 60; ++place) {
-        SCOPED_TRACE("place " + std::to_string(place));
-        open_warm();
-        allocations_fail_from(place);
-        train_through_a_shortage();
-        if (HasFailure()) return;
-    }
+    train_through_shortages(60, allocations_fail_from);
 }
 
 // Memory runs out while the poller works on its queues.
 TEST_F(MemoryFaultTest, ShortageWhileSpansArePendingLeavesThemToBeResolved) {
     for (long place = 1; place <= 60; ++place) {
         SCOPED_TRACE("place " + std::to_string(place));
-        open();
-        CUstream stream = new_stream();
+        CUstream stream = open_with_stream();
         for (int i = 0; i < 10; ++i) span("warm", stream);
         (void)flushed_rows();
         plug(stream);

@@ -121,6 +121,11 @@ class ProfilerTest : public fake_cuda::DriverTest {
         ASSERT_EQ(cep_step(profiler, 0), CEP_OK);
     }
     void open() { open(default_options()); }
+    [[nodiscard]] CUstream open_with_stream(const cep_options& options) {
+        open(options);
+        return new_stream();
+    }
+    [[nodiscard]] CUstream open_with_stream() { return open_with_stream(default_options()); }
 
     [[nodiscard]] cep_region* region(const std::string& name) const {
         return cep_region_get(profiler, name.c_str(), CEP_KIND_AUTO);

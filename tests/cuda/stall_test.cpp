@@ -35,8 +35,7 @@ TEST_F(StallTest, SlowStreamDoesNotDelayAnother) {
 }
 
 TEST_F(StallTest, FlushThatTimesOutWritesOpenRowsForPendingSpans) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     plug(stream);
     span("held", stream);
     const cep_span begun = cep_begin(region("begun"), stream);
@@ -51,8 +50,7 @@ TEST_F(StallTest, FlushThatTimesOutWritesOpenRowsForPendingSpans) {
 }
 
 TEST_F(StallTest, CloseOnAHungGpuIsBoundedAndNamesThePhase) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     span("finished", stream);
     (void)flushed_rows();
     fake.hang();
@@ -69,8 +67,7 @@ TEST_F(StallTest, CloseOnAHungGpuIsBoundedAndNamesThePhase) {
 }
 
 TEST_F(StallTest, QueryThatBlocksInTheDriverBlocksNeitherFlushNorClose) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     span("finished", stream);
     (void)flushed_rows();
     ASSERT_EQ(fake.inject("cuEventQuery:block"), 0);
@@ -110,8 +107,7 @@ TEST_F(StallTest, AnyDriverCallOfThePollerMayBlock) {
 }
 
 TEST_F(StallTest, BlockedDriverCallDelaysNoSpanOfTheHost) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     ASSERT_EQ(fake.inject("cuEventQuery:block"), 0);
     span("held", stream);
     ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; }));

@@ -107,8 +107,7 @@ TEST_F(ThreadTest, CloseWhileThreadsRecordIsSafe) {
 }
 
 TEST_F(ThreadTest, SpansThatEndOnOtherThreadsAreAllWritten) {
-    open();
-    CUstream stream = new_stream();
+    CUstream stream = open_with_stream();
     constexpr int count = 2000;
     std::array<std::atomic<cep_span>, 64> handed{};
     for (auto& slot : handed) slot = CEP_SPAN_NONE;

@@ -27,8 +27,7 @@ TEST(the_counts_add_up_while_rows_go_from_the_rings_to_the_file) {
         record_numbers(profiler, first, 100);
         for (int i = 0; i < 20; ++i) check_accounted(profiler);
     }
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
 }
 
 TEST(a_span_that_is_open_is_not_pending) {
@@ -44,8 +43,7 @@ TEST(a_span_that_is_open_is_not_pending) {
 }
 
 TEST(rows_that_failed_writes_hold_up_are_pending) {
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_fail_writes(EIO, IO_FOR_EVER);
     record_numbers(profiler, 101, 1000);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_EIO);
@@ -54,6 +52,5 @@ TEST(rows_that_failed_writes_hold_up_are_pending) {
     io_heal_writes();
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     CHECK_EQ(stats_of(profiler).pending, 0);
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
 }

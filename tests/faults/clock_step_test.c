@@ -106,8 +106,7 @@ TEST(a_start_after_the_clock_was_set_uses_the_new_clock) {
 
 TEST(waits_end_by_their_timeout_when_the_clock_is_set_back) {
     if (!IO_HAS_THREADS_AND_CLOCKS) check_skip("the clock is the sanitizer's");
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 1);
+    cep_profiler* profiler = start_and_write(1);
     io_stall_writes();
     record_numbers(profiler, 2, 1);
     CHECK_EQ(cep_flush(profiler, 0), CEP_OK);
@@ -117,6 +116,5 @@ TEST(waits_end_by_their_timeout_when_the_clock_is_set_back) {
     io_step_clock(40 * hour);
     CHECK_EQ(cep_flush(profiler, 200), CEP_ETIMEDOUT);
     io_release_writes();
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
 }

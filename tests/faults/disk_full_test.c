@@ -18,8 +18,7 @@ static const char in_file[] = RANK_FILE;
 // Some rows fit, and one more only in part.
 static void fill_and_heal(int error) {
     keep_messages();
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_leave_room(error, 5000);
     record_numbers(profiler, 101, 1000);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_EIO);
@@ -64,8 +63,7 @@ static void limit_file_size(rlim_t bytes) {
 // SIGXFSZ keeps its default here, which kills.
 TEST(rows_wait_for_the_limit_of_a_file_to_be_raised) {
     keep_messages();
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     limit_file_size((rlim_t)file_size(RANK_FILE) + 5000);
     record_numbers(profiler, 101, 1000);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_EIO);
@@ -81,8 +79,7 @@ TEST(rows_wait_for_the_limit_of_a_file_to_be_raised) {
 TEST(beyond_the_rows_that_can_wait_the_newest_are_lost_and_counted) {
     enum { count = 60000 };
     keep_messages();
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_leave_room(ENOSPC, 0);
     record_and_flush(profiler, 101, count);
     check_accounted(profiler);
@@ -118,8 +115,7 @@ TEST(a_full_disk_is_tried_a_few_times_a_second_at_most) {
     CHECK(tried > 0);
     CHECK(tried <= 10 + (io_true_monotonic_ns() - began_ns) / second);
     io_heal_writes();
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
 }
 
 TEST(a_disk_with_space_again_is_noticed_without_a_flush) {
@@ -150,8 +146,7 @@ TEST(each_flush_tries_a_full_disk_at_once) {
 }
 
 static void close_on_a_full_disk(int error) {
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_leave_room(error, 500);
     record_numbers(profiler, 101, 100);
     const int64_t tried_before = io_writes_tried();

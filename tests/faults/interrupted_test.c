@@ -53,8 +53,7 @@ TEST(a_file_is_opened_though_its_open_is_interrupted) {
     cep_profiler* profiler = start();
     CHECK_EQ(io_opens_failed(), 3);
     record_and_flush(profiler, 1, 100);
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
     check_has_numbers(RANK_FILE, 1, 100);
 }
 
@@ -71,8 +70,7 @@ TEST(a_configuration_is_opened_though_its_open_is_interrupted) {
 
 TEST(a_removed_file_is_made_again_though_opens_are_interrupted) {
     keep_messages();
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     CHECK_EQ(unlink(RANK_FILE), 0);
     io_fail_opens(EINTR, 3);
     record_numbers(profiler, 101, 100);

@@ -105,8 +105,7 @@ TEST(a_socket_is_refused) {
 
 static cep_profiler* start_and_remove_the_file(void) {
     keep_messages();
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     CHECK_EQ(unlink(RANK_FILE), 0);
     return profiler;
 }

@@ -29,8 +29,7 @@ static void check_open_fails_with(int error) {
     io_fail_opens(0, 0);
     cep_profiler* profiler = start();
     record_numbers(profiler, 1, 10);
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
 }
 
 TEST_THAT(a_file_without_permission_is_an_error_that_names_it, check_open_fails_with(EACCES))
@@ -159,8 +158,7 @@ TEST(a_process_that_is_killed_right_after_open_has_written_its_run_row) {
 
 TEST(the_run_row_is_written_once_if_nothing_changes) {
     CHECK_CHILD_PASSES(open_and_vanish);
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 10);
+    cep_profiler* profiler = start_and_write(10);
     const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "run"), 2);
     CHECK_EQ(row_int(rows_last(&all, "run"), "attempt"), 2);

@@ -69,6 +69,12 @@ void record_and_flush(cep_profiler* profiler, int64_t first, int64_t count) {
     }
 }
 
+cep_profiler* start_and_write(int64_t count) {
+    cep_profiler* profiler = start();
+    record_and_flush(profiler, 1, count);
+    return profiler;
+}
+
 // Counts how often the file has each number of [1, limit).
 static uint8_t* count_numbers(const char* path, int64_t limit) {
     uint8_t* counts = calloc((size_t)limit, 1);
@@ -129,6 +135,11 @@ void check_exactly_once(cep_profiler* profiler, const char* path) {
     check_counts(profiler, path, count_spans_in_file(path));
 }
 
+void close_and_check(cep_profiler* profiler) {
+    close_now(profiler);
+    check_exactly_once(profiler, RANK_FILE);
+}
+
 void check_exactly_once_leniently(cep_profiler* profiler, const char* path) {
     const rows all = rows_read_leniently(path);
     check_counts(profiler, path, rows_count(&all, SPAN));
@@ -178,13 +189,6 @@ void check_text_is(const char* path, const char* text) {
     char* actual = read_text(path);
     CHECK_TEXT(actual, text);
     free(actual);
-}
-
-void write_text(const char* path, const char* text) {
-    FILE* file = fopen(path, "w");
-    if (file == NULL) check_fail(__FILE__, __LINE__, "%s: %s", path, strerror(errno));
-    CHECK(fputs(text, file) >= 0);
-    CHECK_EQ(fclose(file), 0);
 }
 
 void make_directory(void) {

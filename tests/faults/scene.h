@@ -38,6 +38,8 @@ cep_profiler* start(void);
 void record_numbers(cep_profiler* profiler, int64_t first, int64_t count);
 // The same in portions that fit the ring, with a flush after each. Ignores the code of the flush.
 void record_and_flush(cep_profiler* profiler, int64_t first, int64_t count);
+// start(), and so many numbered spans in the file.
+cep_profiler* start_and_write(int64_t count);
 // Checks that the file has each number of [first, first + count) once. Ignores other numbers.
 void check_has_numbers(const char* path, int64_t first, int64_t count);
 // The first number from 1 that the file lacks.
@@ -48,6 +50,8 @@ void check_no_number_twice(const char* path);
 // Checks that every line is a row, that the file has as many spans as the profiler counted as written, each once, and
 // that the counts add up.
 void check_exactly_once(cep_profiler* profiler, const char* path);
+// The same of the profiler's own file, after it is closed.
+void close_and_check(cep_profiler* profiler);
 // Like check_exactly_once(), but accepts lines that a failed write has cut.
 void check_exactly_once_leniently(cep_profiler* profiler, const char* path);
 // Checks that recorded = written + every cause, now.
@@ -65,7 +69,6 @@ const row* first_row(const rows* all);
 char* read_text(const char* path);
 // Checks that the file has exactly that text.
 void check_text_is(const char* path, const char* text);
-void write_text(const char* path, const char* text);
 // Makes the directory of the rank file before a profiler does.
 void make_directory(void);
 // The lowest descriptor of an open rank file; -1: none.

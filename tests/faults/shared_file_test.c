@@ -117,8 +117,7 @@ TEST(the_second_process_on_one_file_is_off) {
     opened = make_messenger();
     const pid_t first = fork();
     if (first == 0) {
-        cep_profiler* profiler = start();
-        record_and_flush(profiler, 1, 100);
+        (void)start_and_write(100);
         tell(opened, getpid());
         pause();
     }
@@ -149,8 +148,7 @@ static void check_file_is_free_after_a_kill(bool orphaned) {
     opened = make_messenger();
     const pid_t parent = fork();
     if (parent == 0) {
-        cep_profiler* profiler = start();
-        record_and_flush(profiler, 1, 100);
+        (void)start_and_write(100);
         leave_a_worker(orphaned);
         pause();
     }
@@ -176,8 +174,7 @@ static void do_nothing(void) {}
 
 TEST(a_forked_child_that_exits_does_not_free_the_parents_file) {
     keep_messages();
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     CHECK_CHILD_PASSES(do_nothing);
     check_is_off(open_here());
     record_numbers(profiler, 101, 100);
@@ -202,8 +199,7 @@ TEST(a_forked_child_that_closes_does_not_free_the_parents_file) {
 
 TEST(a_second_profiler_is_off_though_its_lock_is_interrupted) {
     keep_messages();
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_interrupt_locks(3);
     check_is_off(open_here());
     record_numbers(profiler, 101, 100);

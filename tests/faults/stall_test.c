@@ -10,8 +10,7 @@ enum { second = 1000000000, timeout_ms = 500, longest_wait_ns = second + second 
 
 // Spans 1 to 100 are in the file. The write of spans 101 to 200 stalls.
 static cep_profiler* start_and_stall(void) {
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_stall_writes();
     record_numbers(profiler, 101, 100);
     CHECK_EQ(cep_flush(profiler, 0), CEP_OK);
@@ -80,8 +79,7 @@ TEST(rows_that_wait_behind_a_stalled_write_that_then_fails_are_written_later) {
     cep_profiler* profiler = fill_the_memory_behind_a_stall();
     io_fail_writes(EIO, 3);
     io_release_writes();
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
     check_has_numbers(RANK_FILE, 1, many_rings);
 }
 
@@ -112,8 +110,7 @@ TEST(stalls_one_after_the_other_lose_nothing) {
         io_stall_writes();
     }
     io_release_writes();
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
     check_has_numbers(RANK_FILE, 1, 3 * many_rings);
 }
 
@@ -148,8 +145,7 @@ TEST(a_flush_returns_by_its_timeout_while_a_write_is_stalled) {
     io_release_writes();
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     CHECK_EQ(stats_of(profiler).written, 200);
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
 }
 
 // A flush that waited could not return CEP_OK before the write has ended.
@@ -159,23 +155,20 @@ TEST(a_flush_with_timeout_0_does_not_wait_for_a_stalled_write) {
     CHECK_EQ(stats_of(profiler).written, 100);
     CHECK_EQ(stats_of(profiler).pending, 100);
     io_release_writes();
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
     check_has_numbers(RANK_FILE, 1, 200);
 }
 
 // The write stalls during the flush, not before it.
 TEST(a_flush_whose_own_write_stalls_returns_by_its_timeout) {
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_stall_writes();
     record_numbers(profiler, 101, 100);
     const int64_t began_ns = io_true_monotonic_ns();
     CHECK_EQ(cep_flush(profiler, timeout_ms), CEP_ETIMEDOUT);
     CHECK(io_true_monotonic_ns() - began_ns < longest_wait_ns);
     io_release_writes();
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
     check_has_numbers(RANK_FILE, 1, 200);
 }
 
@@ -205,8 +198,7 @@ TEST(a_second_close_reports_the_first_ones_result) {
 }
 
 TEST(a_close_whose_own_write_stalls_returns_by_its_timeout) {
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_stall_writes();
     record_numbers(profiler, 101, 100);
     check_closed_by_deadline(profiler);

@@ -23,8 +23,7 @@ static void make_it_speak(cep_profiler* profiler) {
 }
 
 static void check_file_has_rows_alone(cep_profiler* profiler) {
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
     check_has_numbers(RANK_FILE, 1, 200);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(rows_count(&all, "run"), 1);
@@ -49,8 +48,7 @@ TEST_THAT(the_rank_file_does_not_become_any_of_three_closed_streams, run_without
 
 TEST(a_file_that_is_made_again_does_not_become_standard_error) {
     keep_messages();
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 10);
+    cep_profiler* profiler = start_and_write(10);
     for (int stream = 0; stream < 3; ++stream) CHECK_EQ(close(stream), 0);
     CHECK_EQ(unlink(RANK_FILE), 0);
     if (IO_HAS_THREADS_AND_CLOCKS) {

@@ -22,8 +22,7 @@ static void check_all_written(cep_profiler* profiler, uint64_t count) {
 }
 
 static void write_in_pieces(int64_t count) {
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, count / 2);
+    cep_profiler* profiler = start_and_write(count / 2);
     record_numbers(profiler, count / 2 + 1, count / 2);
     close_now(profiler);
     check_all_written(profiler, (uint64_t)count);
@@ -50,8 +49,7 @@ TEST(interrupted_and_short_writes_are_not_reported) {
 // ---- The last write
 
 static void close_through(int error, int64_t times) {
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     record_numbers(profiler, 101, 100);
     io_fail_writes(error, times);
     close_now(profiler);
@@ -66,8 +64,7 @@ TEST_THAT(a_close_retries_if_the_file_was_stale, close_through(ESTALE, 2))
 TEST_THAT(a_close_is_not_stopped_by_many_interruptions, close_through(EINTR, 1000))
 
 TEST(a_close_gives_up_on_a_broken_disk_at_its_deadline) {
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     record_numbers(profiler, 101, 100);
     io_fail_writes(EIO, IO_FOR_EVER);
     const int64_t began_ns = io_true_monotonic_ns();
@@ -93,8 +90,7 @@ TEST(a_close_with_timeout_0_gives_up_on_a_broken_disk_at_once) {
 
 TEST(a_failing_disk_is_reported_once_and_its_recovery_once) {
     keep_messages();
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_fail_writes(EIO, IO_FOR_EVER);
     record_and_flush(profiler, 101, 10000);
     CHECK_EQ(count_messages(RANK_FILE, strerror(EIO)), 1);
@@ -108,16 +104,14 @@ TEST(a_failing_disk_is_reported_once_and_its_recovery_once) {
 
 // Without another flush, a row alone would not be due for a write before 5 s.
 TEST(a_failed_write_is_tried_again_soon) {
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_fail_writes(EIO, 1);
     record_numbers(profiler, 101, 1);
     const int64_t began_ns = io_true_monotonic_ns();
     CHECK_EQ(cep_flush(profiler, 0), CEP_OK);
     WAIT_FOR(stats_of(profiler).written == 101);
     CHECK(io_true_monotonic_ns() - began_ns < 4LL * second);
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
 }
 
 // The writer goes on taking records from the ring, and tries to write after pauses of 0.1 to 5 s only. 4 MiB of waiting
@@ -148,14 +142,12 @@ TEST(writes_that_fail_slowly_do_not_overflow_the_rings) {
 
 TEST(a_stale_file_is_opened_again) {
     keep_messages();
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     io_fail_writes_until_reopened(ESTALE);
     record_numbers(profiler, 101, 100);
     WAIT_FOR(cep_flush(profiler, close_timeout_ms) == CEP_OK);
     record_and_flush(profiler, 201, 100);
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
     check_has_numbers(RANK_FILE, 1, 300);
     const rows all = rows_read(RANK_FILE);
     const int64_t attempt = row_int(first_row(&all), "attempt");
@@ -164,11 +156,9 @@ TEST(a_stale_file_is_opened_again) {
 }
 
 TEST(a_file_that_is_stale_at_close_is_opened_again) {
-    cep_profiler* profiler = start();
-    record_and_flush(profiler, 1, 100);
+    cep_profiler* profiler = start_and_write(100);
     record_numbers(profiler, 101, 100);
     io_fail_writes_until_reopened(ESTALE);
-    close_now(profiler);
-    check_exactly_once(profiler, RANK_FILE);
+    close_and_check(profiler);
     check_has_numbers(RANK_FILE, 1, 200);
 }

@@ -25,9 +25,7 @@ static void train(const phases* job, int64_t step) {
 }
 
 static phases open_job(int64_t stride) {
-    cep_options options = host_options();
-    options.record_every_n_steps = stride;
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_every(stride);
     return (phases){profiler, cep_region_get(profiler, "training_step", CEP_KIND_AUTO),
                     cep_region_get(profiler, "forward", CEP_KIND_AUTO),
                     cep_region_get(profiler, "backward", CEP_KIND_AUTO)};

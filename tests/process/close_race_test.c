@@ -26,14 +26,18 @@ static void* close_patiently(void* unused) {
 
 static pthread_t closer;
 
-// Returns once a thread is inside cep_close() and blocked there.
-static void start_a_close_that_stalls(void) {
+// Returns once a thread is inside the call and blocked there.
+static void start_and_stall(void* (*call)(void*)) {
     profiler = open_here();
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
     record_spans(profiler, "forward", spans);
     io_stall_writes();
-    CHECK_EQ(pthread_create(&closer, NULL, close_patiently, NULL), 0);
+    CHECK_EQ(pthread_create(&closer, NULL, call, NULL), 0);
     io_wait_for_stalled_write();
+}
+
+static void start_a_close_that_stalls(void) {
+    start_and_stall(close_patiently);
 }
 
 static void finish_the_close(void) {
@@ -132,18 +136,9 @@ static void* flush_patiently(void* unused) {
     return (void*)(intptr_t)cep_flush(profiler, close_timeout_ms);
 }
 
-static void start_a_flush_that_stalls(void) {
-    profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
-    record_spans(profiler, "forward", spans);
-    io_stall_writes();
-    CHECK_EQ(pthread_create(&closer, NULL, flush_patiently, NULL), 0);
-    io_wait_for_stalled_write();
-}
-
 TEST(a_child_forked_while_a_thread_is_in_flush_closes_at_once_and_exits) {
     if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
-    start_a_flush_that_stalls();
+    start_and_stall(flush_patiently);
     CHECK_CHILD_PASSES(close_the_inherited_profiler);
     finish_the_close();
     close_now(profiler);
