@@ -45,9 +45,8 @@ class Builder {
 
     JobTime build() {
         make_matrices();
-        map_phases();
+        find_uses();
         find_launches();
-        start_ranks();
         const Totals all = add_ranks();
         spans_ = {};
         Ledger ledger = collector_->finish(table_.ranks, builder_options_.peak_flops);
@@ -63,11 +62,7 @@ class Builder {
 
   private:
     /// What the phases of a rank are for the table and the ledger. Ranks usually have the same.
-    struct PhaseMap {
-        std::vector<std::size_t> local_indices;  // index into table_.local
-        std::vector<PhaseUse> uses;
-        std::vector<std::uint32_t> of_ledger;  // their indices in the ledger
-    };
+    using PhaseUses = std::vector<PhaseUse>;
     /// How many spans of a local phase each rank has in each step.
     using Counts = StepMatrix;
 
@@ -118,7 +113,7 @@ class Builder {
         table_.steps = std::move(kept);
         thin_steps();
         in_table_ = indices_in(steps_, table_.steps);
-        collector_.emplace(job_, steps_);
+        collector_.emplace(job_, steps_, series_.size());
     }
 
     void erase_partial(std::vector<std::int64_t>& steps) const {
@@ -205,10 +200,10 @@ class Builder {
             spans_.emplace_back(*all_series, steps_, spans_.empty() ? nullptr : &spans_.back(), Attempts::last);
     }
 
-    void map_phases() {
+    void find_uses() {
         for (std::size_t rank = 0; rank < spans_.size(); ++rank) {
             const bool same = rank > 0 && spans_[rank].shares_phases_with(spans_[rank - 1]);
-            maps_.push_back(same ? maps_.back() : map_of(spans_[rank].phases()));
+            uses_.push_back(same ? uses_.back() : uses_of(spans_[rank].phases()));
         }
     }
 
@@ -217,27 +212,26 @@ class Builder {
         StepAnalyser analyser(reading_, job_.collectives, &launches);
         for_some_steps(spans_, steps_.size(), [&](std::size_t rank, auto spans, const auto& phases) {
             launches.enter_rank(rank);
-            analyser.analyse(spans, phases, maps_[rank]->uses);
+            analyser.analyse(spans, phases, *uses_[rank]);
         });
         launches_ = launches.find();
-        for (const std::shared_ptr<PhaseMap>& map : maps_)
-            for (PhaseUse& use : map->uses)
+        for (const std::shared_ptr<PhaseUses>& uses : uses_)
+            for (PhaseUse& use : *uses)
                 if (const auto found = launches_.find(use.number); found != launches_.end())
                     use.launches = &found->second;
     }
 
-    [[nodiscard]] std::shared_ptr<PhaseMap> map_of(const std::vector<RankPhase>& phases) {
-        auto map = std::make_shared<PhaseMap>();
+    [[nodiscard]] std::shared_ptr<PhaseUses> uses_of(const std::vector<RankPhase>& phases) {
+        auto uses = std::make_shared<PhaseUses>();
         for (const RankPhase& phase : phases) {
-            const auto found = local_indices_.find(phase.name);
-            map->local_indices.push_back(found == local_indices_.end() ? 0 : found->second);
             const bool is_pair = phase.kind == schema::Kind::comm && is_between_two(phase.name);
-            map->uses.push_back(is_pair ? PhaseUse{TimeKind::bubble, transfer_ms_of(phase.name)}
-                                        : PhaseUse{piece_of(phase.name, phase.kind)});
-            map->of_ledger.push_back(collector_->index_of(phase, map->uses.back().piece));
-            map->uses.back().number = map->of_ledger.back();
+            PhaseUse& use = uses->emplace_back(is_pair ? PhaseUse{TimeKind::bubble, transfer_ms_of(phase.name)}
+                                                       : PhaseUse{piece_of(phase.name, phase.kind)});
+            use.number = collector_->index_of(phase, use.piece);
+            if (const auto found = local_indices_.find(phase.name); found != local_indices_.end())
+                use.local_index = found->second;
         }
-        return map;
+        return uses;
     }
 
     // A pipeline's neighbour that comes last waits for nobody.
@@ -261,11 +255,6 @@ class Builder {
         return known->second;
     }
 
-    void start_ranks() {
-        for (std::size_t rank = 0; rank < series_.size(); ++rank)
-            collector_->add_rank(*series_[rank], maps_[rank]->of_ledger);
-    }
-
     // A rank goes through the steps in their order, as an iteration ends where the next one begins.
     Totals add_ranks() {
         std::vector<Tile> tiles;
@@ -284,16 +273,18 @@ class Builder {
         StepWalk walk(steps_.size());
         for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank) {
             StepBefore before;
+            const PhaseUses& uses = *uses_[rank];
+            RankCollector of_ledger(*collector_, rank, *series_[rank], uses, cutter);
             walk.start(spans_[rank]);
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
-                const PhaseMap& map = *maps_[rank];
-                const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases(), map.uses);
+                const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases(), uses);
                 tile.totals.comm_ms += of_rank.all_comm_ms;
                 tile.totals.matched_ms += of_rank.matched_ms;
                 tile.totals.waits_inside |= of_rank.waits_inside && in_table_[spans.front().step] != nowhere;
                 add_to_table(rank, spans.front().step, of_rank, before);
-                collector_->add_step(rank, spans.front().step, of_rank, cutter);
+                of_ledger.add_step(spans.front().step, of_rank);
             }
+            of_ledger.finish();
         }
     }
 
@@ -301,7 +292,7 @@ class Builder {
         const std::int64_t step = steps_[step_index];
         if (in_table_[step_index] != nowhere) {
             const std::size_t cell = rank * table_.steps.size() + in_table_[step_index];
-            add_step(cell, of_rank, maps_[rank]->local_indices);
+            add_step(cell, of_rank, *uses_[rank]);
             const bool follows = before.end_ns != 0 && step == before.step + 1;
             const std::int64_t gap_ns = follows ? of_rank.extent.begin_ns - before.end_ns : 0;
             if (gap_ns > 0) table_.uncovered_ms.add_to_cell(cell, static_cast<double>(gap_ns) * 1e-6);
@@ -309,9 +300,9 @@ class Builder {
         before = {step, of_rank.extent.end_ns};
     }
 
-    void add_step(std::size_t cell, const RankStep& of_rank, const std::vector<std::size_t>& local_indices) {
+    void add_step(std::size_t cell, const RankStep& of_rank, const PhaseUses& uses) {
         for (const LocalTime& time : of_rank.local) {
-            const std::size_t local_index = local_indices[time.phase];
+            const std::size_t local_index = uses[time.phase].local_index;
             if (local_index == folded_index_) {
                 add_folded(cell, time);
                 continue;
@@ -380,7 +371,7 @@ class Builder {
     std::optional<LedgerCollector> collector_;
     std::vector<const std::vector<RunSeries>*> series_;          // by rank of the table
     std::vector<RankSpans> spans_;                               // by rank of the table
-    std::vector<std::shared_ptr<PhaseMap>> maps_;                // by rank of the table
+    std::vector<std::shared_ptr<PhaseUses>> uses_;               // by rank of the table
     std::map<std::uint32_t, LaunchFacts> launches_;              // by number of the phase
     std::unordered_map<std::string_view, double> transfers_ms_;  // by phase: of spans that no other rank's belong to
     std::size_t span_count_ = 0;

@@ -150,6 +150,7 @@ struct Ledger {
 
 /// What is known of one rank, before what is known of all ranks is added.
 struct RankTally {
+    bool is_timed = false;  // rows have starts
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
     double comm_ms = 0;

@@ -19,10 +19,6 @@ double not_hidden_ms(const PieceTimes& pieces) {
     return ms;
 }
 
-void add_exposures(std::span<const Exposure> exposures, std::vector<std::int64_t>& visible_ns) {
-    for (const Exposure& exposure : exposures) visible_ns[exposure.phase] += exposure.ns;
-}
-
 }  // namespace
 
 std::vector<std::uint32_t> indices_in(const std::vector<std::int64_t>& all, const std::vector<std::int64_t>& some) {
@@ -32,8 +28,8 @@ std::vector<std::uint32_t> indices_in(const std::vector<std::int64_t>& all, cons
     return indices;
 }
 
-LedgerCollector::LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps)
-    : job_(job), steps_(steps), step_unit_(find_step_unit()) {
+LedgerCollector::LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps, std::size_t ranks)
+    : job_(job), steps_(steps), step_unit_(find_step_unit()), tallies_(ranks), ranks_(ranks) {
     std::vector<std::int64_t> kept = steps;
     leave_some(kept, max_ledger_steps, [](std::int64_t step) { return step; });
     kept_indices_ = indices_in(steps, kept);
@@ -64,70 +60,6 @@ std::uint32_t LedgerCollector::index_of(const RankPhase& phase, TimeKind piece) 
     return known->second;
 }
 
-void LedgerCollector::add_rank(const std::vector<RunSeries>& all_series, const std::vector<std::uint32_t>& indices) {
-    const bool is_whole = !job_.filter.has_steps() && !job_.filter.has_phases();
-    const std::int64_t stride = all_series.back().run.record_every_n_steps.value_or(1);
-    states_.push_back(
-        {RankTimeline(all_series, step_unit_, stride, is_whole), &indices, std::vector<std::int64_t>(indices.size())});
-    tallies_.emplace_back();
-    ranks_.emplace_back();
-}
-
-void LedgerCollector::add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, PieceCutter& cutter) {
-    RankTally& tally = tallies_[rank];
-    tally.comm_ms += of_rank.comm_ms;
-    ranks_[rank].step_span_ms += of_rank.step_span_ms;
-    if (of_rank.extent.empty()) return add_untimed(rank, step, of_rank);
-    RankTimeline& timeline = states_[rank].timeline;
-    if (timeline.empty()) drop_untimed(rank);
-    const StepSegments segments{steps_[step], step, of_rank.extent, of_rank.more_waiting_ns, of_rank.segments};
-    timeline.take(segments, cutter, [&](const Iteration& iteration) { add_iteration(rank, iteration); });
-}
-
-/// A step without starts.
-void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank) {
-    RankState& state = states_[rank];
-    if (!state.timeline.empty()) return;  // its time is that of the rows with starts
-    RankTally& tally = tallies_[rank];
-    ranks_[rank].pieces.add(of_rank.pieces);
-    ++ranks_[rank].steps;
-    tally.hidden_comm_ms -= not_hidden_ms(of_rank.pieces);
-    add_exposures(of_rank.exposures, state.visible_ns);
-    const std::int64_t ns = of_rank.pieces.sum_ns();
-    add_to_sum(step, {.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
-}
-
-/// From the first step with starts on, those without do not count.
-void LedgerCollector::drop_untimed(std::size_t rank) {
-    ranks_[rank].pieces = {};
-    ranks_[rank].steps = 0;
-}
-
-void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration) {
-    RankTally& tally = tallies_[rank];
-    RankLedger& ledger = ranks_[rank];
-    ledger.pieces.add(iteration.pieces);
-    ledger.recorded_ms += static_cast<double>(iteration.pieces.sum_ns()) * 1e-6;
-    ledger.steps += iteration.steps;
-    if (ledger.recorded == 0) tally.first_step = iteration.step;
-    tally.last_step = iteration.step;
-    ++ledger.recorded;
-    tally.hidden_comm_ms -= not_hidden_ms(iteration.pieces);
-    add_exposures(iteration.exposures, states_[rank].visible_ns);
-    const bool is_known = iteration.is_followed;
-    add_to_sum(iteration.step_index, {.ranks = is_known,
-                                      .recorded = 1,
-                                      .length_ns = is_known ? iteration.length_ns : 0,
-                                      .steps = is_known ? iteration.steps : 0,
-                                      .rows_ns = iteration.rows_ns});
-    if (iteration.since_start < first_iterations) {
-        tally.first.push_back(iteration);
-        tally.first.back().exposures = {};
-    }
-    for (const auto& [piece, steps] : marks_)
-        if (steps->contains(iteration.step)) tally.marked.push_back({piece, iteration.pieces});
-}
-
 // Threads add to the same step, each for other ranks.
 void LedgerCollector::add_to_sum(std::uint32_t step, const LedgerStep& of_rank) {
     if (kept_indices_[step] == nowhere) return;
@@ -141,26 +73,21 @@ void LedgerCollector::add_to_sum(std::uint32_t step, const LedgerStep& of_rank) 
 }
 
 Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional<double> peak_flops) {
-    PieceCutter cutter;
     const std::vector<std::uint32_t> indices = sort_phases();
-    bool is_timed = false;
-    for (std::size_t rank = 0; rank < states_.size(); ++rank) {
-        RankState& state = states_[rank];
-        state.timeline.finish(cutter, [&](const Iteration& iteration) { add_iteration(rank, iteration); });
-        finish_rank(rank);
-        is_timed |= !state.timeline.empty();
-        RankLedger& ledger = ranks_[rank];
-        ledger.rank = roles[rank].rank;
-        for (std::size_t i = 0; i < state.visible_ns.size(); ++i) {
-            if (state.visible_ns[i] == 0) continue;
-            const std::uint32_t phase = indices[(*state.indices)[i]];
-            ledger.visible.push_back({phase, static_cast<double>(state.visible_ns[i]) * 1e-6});
-            phases_[phase].visible_ms += ledger.visible.back().ms;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        ranks_[rank].rank = roles[rank].rank;
+        for (RankLedger::Visible& visible : ranks_[rank].visible) {
+            visible.phase = indices[visible.phase];
+            phases_[visible.phase].visible_ms += visible.ms;
         }
     }
-    states_ = {};
-    Ledger ledger = start_ledger();
-    ledger.is_timed = is_timed;
+    Ledger ledger;
+    ledger.is_timed =
+        std::any_of(tallies_.begin(), tallies_.end(), [](const RankTally& tally) { return tally.is_timed; });
+    ledger.steps = std::move(sums_);
+    ledger.phases = std::move(phases_);
+    ledger.ranks = std::move(ranks_);
+    ledger.stride = job_.steps.stride;
     return complete_ledger(std::move(ledger), roles, peak_flops, tallies_);
 }
 
@@ -180,33 +107,89 @@ std::vector<std::uint32_t> LedgerCollector::sort_phases() {
     return indices;
 }
 
-/// Rows without starts count where there are no others.
-void LedgerCollector::finish_rank(std::size_t index) {
-    const RankState& state = states_[index];
-    RankTally& tally = tallies_[index];
-    RankLedger& rank = ranks_[index];
-    tally.hidden_comm_ms = std::max(0.0, tally.comm_ms + tally.hidden_comm_ms);
-    if (state.timeline.empty()) {
-        rank.recorded = rank.steps;
-        rank.elapsed_ns = rank.pieces.sum_ns();
-        rank.recorded_ms = static_cast<double>(rank.elapsed_ns) * 1e-6;
-        return;
+RankCollector::RankCollector(LedgerCollector& all, std::size_t rank, const std::vector<RunSeries>& all_series,
+                             const std::vector<PhaseUse>& uses, PieceCutter& cutter)
+    : all_(all),
+      tally_(all.tallies_[rank]),
+      ledger_(all.ranks_[rank]),
+      timeline_(all_series, all.step_unit_, all_series.back().run.record_every_n_steps.value_or(1),
+                !all.job_.filter.has_steps() && !all.job_.filter.has_phases()),
+      uses_(uses),
+      visible_ns_(uses.size()),
+      cutter_(cutter) {}
+
+// From the first step with starts on, those without do not count.
+void RankCollector::add_step(std::uint32_t step, const RankStep& of_rank) {
+    tally_.comm_ms += of_rank.comm_ms;
+    ledger_.step_span_ms += of_rank.step_span_ms;
+    if (of_rank.extent.empty()) return add_untimed(step, of_rank);
+    if (timeline_.empty()) {
+        ledger_.pieces = {};
+        ledger_.steps = 0;
     }
-    // A rank that was started again at a stride did steps that no row is of.
-    rank.steps = std::max(rank.steps, steps_between(tally.first_step, tally.last_step, step_unit_) + 1);
-    const RankOutside& outside = state.timeline.outside();
-    rank.elapsed_ns = outside.end_ns - outside.begin_ns;
-    spread_unrecorded(outside, rank);
-    rank.pieces.add(outside.pieces);
+    const StepSegments segments{all_.steps_[step], step, of_rank.extent, of_rank.more_waiting_ns, of_rank.segments};
+    timeline_.take(segments, cutter_, [this](const Iteration& iteration) { add_iteration(iteration); });
 }
 
-Ledger LedgerCollector::start_ledger() {
-    Ledger ledger;
-    ledger.steps = std::move(sums_);
-    ledger.phases = std::move(phases_);
-    ledger.ranks = std::move(ranks_);
-    ledger.stride = job_.steps.stride;
-    return ledger;
+/// A step without starts.
+void RankCollector::add_untimed(std::uint32_t step, const RankStep& of_rank) {
+    if (!timeline_.empty()) return;  // its time is that of the rows with starts
+    ledger_.pieces.add(of_rank.pieces);
+    ++ledger_.steps;
+    tally_.hidden_comm_ms -= not_hidden_ms(of_rank.pieces);
+    add_exposures(of_rank.exposures);
+    const std::int64_t ns = of_rank.pieces.sum_ns();
+    all_.add_to_sum(step, {.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
+}
+
+void RankCollector::add_iteration(const Iteration& iteration) {
+    ledger_.pieces.add(iteration.pieces);
+    ledger_.recorded_ms += static_cast<double>(iteration.pieces.sum_ns()) * 1e-6;
+    ledger_.steps += iteration.steps;
+    if (ledger_.recorded == 0) tally_.first_step = iteration.step;
+    tally_.last_step = iteration.step;
+    ++ledger_.recorded;
+    tally_.hidden_comm_ms -= not_hidden_ms(iteration.pieces);
+    add_exposures(iteration.exposures);
+    const bool is_known = iteration.is_followed;
+    all_.add_to_sum(iteration.step_index, {.ranks = is_known,
+                                           .recorded = 1,
+                                           .length_ns = is_known ? iteration.length_ns : 0,
+                                           .steps = is_known ? iteration.steps : 0,
+                                           .rows_ns = iteration.rows_ns});
+    if (iteration.since_start < first_iterations) {
+        tally_.first.push_back(iteration);
+        tally_.first.back().exposures = {};
+    }
+    for (const auto& [piece, steps] : all_.marks_)
+        if (steps->contains(iteration.step)) tally_.marked.push_back({piece, iteration.pieces});
+}
+
+void RankCollector::add_exposures(std::span<const Exposure> exposures) {
+    for (const Exposure& exposure : exposures) visible_ns_[exposure.phase] += exposure.ns;
+}
+
+// Rows without starts count where there are no others.
+void RankCollector::finish() {
+    timeline_.finish(cutter_, [this](const Iteration& iteration) { add_iteration(iteration); });
+    tally_.is_timed = !timeline_.empty();
+    tally_.hidden_comm_ms = std::max(0.0, tally_.comm_ms + tally_.hidden_comm_ms);
+    for (std::size_t i = 0; i < visible_ns_.size(); ++i)
+        if (visible_ns_[i] != 0)
+            ledger_.visible.push_back({uses_[i].number, static_cast<double>(visible_ns_[i]) * 1e-6});
+    if (tally_.is_timed) return add_outside();
+    ledger_.recorded = ledger_.steps;
+    ledger_.elapsed_ns = ledger_.pieces.sum_ns();
+    ledger_.recorded_ms = static_cast<double>(ledger_.elapsed_ns) * 1e-6;
+}
+
+void RankCollector::add_outside() {
+    // A rank that was started again at a stride did steps that no row is of.
+    ledger_.steps = std::max(ledger_.steps, steps_between(tally_.first_step, tally_.last_step, all_.step_unit_) + 1);
+    const RankOutside& outside = timeline_.outside();
+    ledger_.elapsed_ns = outside.end_ns - outside.begin_ns;
+    spread_unrecorded(outside, ledger_);
+    ledger_.pieces.add(outside.pieces);
 }
 
 }  // namespace cep::tool

@@ -23,37 +23,24 @@ inline constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max
 [[nodiscard]] std::vector<std::uint32_t> indices_in(const std::vector<std::int64_t>& all,
                                                     const std::vector<std::int64_t>& some);
 
+class RankCollector;
+
 class LedgerCollector {
   public:
     /// `steps`: those of the job, ascending. The ledger is of all of them, or a random sample.
-    LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps);
+    LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps, std::size_t ranks);
 
     /// Index of the phase in the ledger.
     [[nodiscard]] std::uint32_t index_of(const RankPhase& phase, TimeKind piece);
-    /// Rank by rank, once all phases have their indices; `indices`: of the rank's phases. Both must outlive this.
-    void add_rank(const std::vector<RunSeries>& all_series, const std::vector<std::uint32_t>& indices);
-
-    /// The steps of a rank in their order, by one thread at a time. Threads may add those of different ranks.
-    void add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, PieceCutter& cutter);
-    /// Once, after all steps.
+    /// Once, after all steps of all ranks.
     [[nodiscard]] Ledger finish(const std::vector<RankRole>& roles, std::optional<double> peak_flops);
 
   private:
-    /// What is known of a rank from one step to the next.
-    struct RankState {
-        RankTimeline timeline;
-        const std::vector<std::uint32_t>* indices;
-        std::vector<std::int64_t> visible_ns;  // by phase of the rank
-    };
+    friend class RankCollector;
 
     [[nodiscard]] std::int64_t find_step_unit() const;
-    void add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank);
-    void drop_untimed(std::size_t rank);
-    void add_iteration(std::size_t rank, const Iteration& iteration);
     void add_to_sum(std::uint32_t step, const LedgerStep& of_rank);
-    void finish_rank(std::size_t index);
     [[nodiscard]] std::vector<std::uint32_t> sort_phases();
-    [[nodiscard]] Ledger start_ledger();
 
     const Job& job_;
     const std::vector<std::int64_t>& steps_;
@@ -63,9 +50,34 @@ class LedgerCollector {
     std::vector<PhaseLedger> phases_;
     std::unordered_map<std::string_view, std::uint32_t> phase_places_;
     std::vector<std::pair<TimeKind, const NumberRanges*>> marks_;
-    std::vector<RankState> states_;
-    std::vector<RankTally> tallies_;  // by rank, too
+    std::vector<RankTally> tallies_;  // by rank
     std::vector<RankLedger> ranks_;   // by rank, too
+};
+
+/// What one rank adds, step by step in their order. Threads may do that for different ranks at the same time.
+class RankCollector {
+  public:
+    /// `uses`: of its phases. All must outlive this.
+    RankCollector(LedgerCollector& all, std::size_t rank, const std::vector<RunSeries>& all_series,
+                  const std::vector<PhaseUse>& uses, PieceCutter& cutter);
+
+    void add_step(std::uint32_t step, const RankStep& of_rank);
+    /// Once, after its last step.
+    void finish();
+
+  private:
+    void add_untimed(std::uint32_t step, const RankStep& of_rank);
+    void add_iteration(const Iteration& iteration);
+    void add_outside();
+    void add_exposures(std::span<const Exposure> exposures);
+
+    LedgerCollector& all_;
+    RankTally& tally_;
+    RankLedger& ledger_;
+    RankTimeline timeline_;
+    const std::vector<PhaseUse>& uses_;
+    std::vector<std::int64_t> visible_ns_;  // by phase of the rank
+    PieceCutter& cutter_;
 };
 
 }  // namespace cep::tool

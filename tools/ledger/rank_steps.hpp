@@ -21,8 +21,9 @@ namespace cep::tool {
 /// What a rank's phase is counted as.
 struct PhaseUse {
     TimeKind piece = TimeKind::other;
-    double transfer_ms = 0;    // between two ranks: what is transfer of a span of which the other's row is not known
-    std::uint32_t number = 0;  // of the phase, the same for all ranks
+    double transfer_ms = 0;       // between two ranks: what is transfer of a span of which the other's row is not known
+    std::uint32_t number = 0;     // of the phase, the same for all ranks: its index in the ledger
+    std::size_t local_index = 0;  // of a local one: its index in the table
     const LaunchFacts* launches = nullptr;  // where they are known
 };
 
