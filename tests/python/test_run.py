@@ -55,6 +55,40 @@ def test_workers_of_a_loader_have_no_profiler(run, files, with_torch):
     assert "failed" not in err and "not instrumented" not in err
 
 
+COPIES = """
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for batch in torch.utils.data.DataLoader([torch.ones(4)] * 8, 2):
+    for copy in (
+        lambda: batch.to("cpu"),
+        lambda: batch.to(dtype=torch.float64, device="cpu"),
+        lambda: batch.to(batch),
+        lambda: batch.to(torch.float64),
+        lambda: batch.to("nowhere"),
+        lambda: torch.Tensor.to(),
+    ):
+        try:
+            copy()
+        except Exception as error:
+            print(type(error).__name__, str(error).splitlines()[0])
+    model(batch).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_copies_to_a_device_are_recorded_and_fail_as_without_cep(run, files, with_torch):
+    plain = subprocess.run([sys.executable, "-c", COPIES], capture_output=True, text=True, check=True)
+    out, _ = run.script(COPIES, PYTHONPATH=path_with(WITHOUT_COMPILER))
+    assert out == plain.stdout and "TypeError" in out
+    copies = [row for row in files.spans("host_to_device") if row["step"] == 2]
+    assert [(row["bytes"], row.get("error")) for row in sorted(copies, key=lambda row: row["seq"])] == [
+        (32, None), (32, None), (32, None), (32, "RuntimeError"),
+    ]  # fmt: skip
+
+
 SPAWNED_WORKERS = """
 import torch
 from torch.utils.data import DataLoader

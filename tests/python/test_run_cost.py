@@ -64,10 +64,11 @@ GAN = """
 generator, critic = in_ddp(layers()), in_ddp(layers())
 optimizers = [torch.optim.Adam(model.parameters()) for model in (generator, critic)]
 for real in loader_of(torch.randn(2, 4)):
+    real = real.to("cpu")
     made = generator(torch.randn(2, 4))
     for model, optimizer in zip((critic, generator), reversed(optimizers)):
         optimizer.zero_grad()
-        (critic(made.detach()) - critic(real.to("cpu")) if model is critic else -critic(made)).mean().backward()
+        (critic(made.detach()) - critic(real) if model is critic else -critic(made)).mean().backward()
         optimizer.step()
 """
 ACCUMULATING = """

@@ -131,6 +131,7 @@ typedef struct region_object {
     DO(profiler)       \
     DO(region)         \
     DO(timed_function) \
+    DO(timed_copy)     \
     DO(open_spans)     \
     DO(async_span)     \
     DO(indices)        \

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TimedFunction: a function each of whose calls is a span of a region: what a decorator makes of a plain function. Or,
-// with two more arguments, a function in whose place another is called while a list is not empty.
+// with two more arguments, a function in whose place another is called while a list is not empty. TimedCopy: such
+// another one, which times copies of a batch to a device: see cep/integrations/_auto_parts.py.
 #include "native.h"
 
 typedef struct {
@@ -12,6 +13,15 @@ typedef struct {
     PyObject* attributes;  ///< __dict__, which functools.wraps() fills
     PyObject* weak_references;
 } timed_function_object;
+
+typedef struct {
+    PyObject_HEAD PyObject* region;
+    PyObject* function;  ///< a method of tensors
+    PyObject* devices;   ///< types, by which its first argument names a device; None: it always copies to one
+    PyObject* cpu;
+    PyObject* is_compiling;
+    unsigned long thread;  ///< whose copies are timed
+} timed_copy_object;
 
 static PyObject* call_timed(region_object* region, PyObject* function, PyObject* args, PyObject* keywords) {
     cep_span span = CEP_SPAN_NONE;
@@ -40,6 +50,48 @@ static PyObject* timed_function_call(PyObject* object, PyObject* args, PyObject*
     PyObject* result = call_timed(region, self->function, args, keywords);
     Py_DECREF(region);
     return result;
+}
+
+static int is_copy(const timed_copy_object* self, PyObject* args, PyObject* keywords) {
+    if (self->devices == Py_None) return 1;
+    const int names_device = PyTuple_Size(args) > 1 ? PyObject_IsInstance(PyTuple_GetItem(args, 1), self->devices) : 0;
+    if (names_device != 0 || keywords == NULL) return names_device;
+    return PyDict_GetItem(keywords, TEXT("device")) != NULL || PyDict_GetItem(keywords, TEXT("other")) != NULL;
+}
+
+static int is_on_cpu(const timed_copy_object* self, PyObject* tensor) {
+    PyObject* device = ATTRIBUTE(tensor, "device");
+    const int is_cpu = device != NULL ? PyObject_RichCompareBool(device, self->cpu, Py_EQ) : -1;
+    Py_XDECREF(device);
+    return is_cpu;
+}
+
+/// The bytes of a copy that is timed; NULL for other calls, and for a tensor without a size.
+static PyObject* bytes_of_copy(const timed_copy_object* self, PyObject* args, PyObject* keywords) {
+    PyObject* tensor = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
+    const bool may_be = tensor != NULL && this_thread() == self->thread &&
+                        is_recording((profiler_object*)((region_object*)self->region)->profiler);
+    const bool is_timed = may_be && is_copy(self, args, keywords) > 0 && is_on_cpu(self, tensor) > 0 &&
+                          truth_of(PyObject_CallObject(self->is_compiling, NULL)) == 0;
+    PyObject* bytes = is_timed ? ATTRIBUTE(tensor, "nbytes") : NULL;
+    if (PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+    return bytes;
+}
+
+static PyObject* timed_copy_call(PyObject* object, PyObject* args, PyObject* keywords) {
+    const timed_copy_object* self = (timed_copy_object*)object;
+    PyObject* bytes = bytes_of_copy(self, args, keywords);
+    if (bytes == NULL) return PyErr_Occurred() == NULL ? PyObject_Call(self->function, args, keywords) : NULL;
+    PyObject* attributes = Py_BuildValue("(NOOOO)", bytes, Py_None, Py_None, Py_None, Py_None);
+    PyObject* region = attributes != NULL ? region_with((region_object*)self->region, false, NULL, attributes) : NULL;
+    PyObject* result = region != NULL ? call_timed((region_object*)region, self->function, args, keywords) : NULL;
+    DROP(attributes, region);
+    return result;
+}
+
+static int timed_copy_init(PyObject* object, PyObject* args, PyObject* keywords) {
+    ((timed_copy_object*)object)->thread = this_thread();
+    return TAKE_ARGUMENTS(object, args, region_type, NULL, NULL, NULL, NULL);
 }
 
 /// As a function's: binds methods.
@@ -132,3 +184,15 @@ static PyType_Slot timed_function_slots[] = {
 };
 
 DEFINE_TYPE(timed_function, "TimedFunction", Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR);
+
+HAS_REFERENCES(timed_copy, is_compiling)
+
+static PyType_Slot timed_copy_slots[] = {
+    {Py_tp_init, timed_copy_init},
+    {Py_tp_dealloc, timed_copy_drop},
+    {Py_tp_traverse, timed_copy_traverse},
+    {Py_tp_call, timed_copy_call},
+    {0, NULL},
+};
+
+DEFINE_TYPE(timed_copy, "TimedCopy", Py_TPFLAGS_HAVE_GC);

@@ -177,7 +177,7 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
         self.recording = profiler._recording
         self.load = profiler.region("data_load", kind="data", stream=HOST)
         self._replay = profiler.region("graph_replay", kind="compute")
-        self.copies = CopyTimer(profiler, self.thread)
+        self.copies = CopyTimer(profiler)
         self.switched = self.copies.switched
         self._removals.append(self.copies.remove)
         if distributed_is_initialized():

@@ -9,13 +9,12 @@ import gc
 import itertools
 import math
 import weakref
-from threading import get_ident
 from typing import Any, Callable
 
 from .. import torch as cep_torch
 from .._handle import Replacement
 from .._profiler import Profiler
-from ..torch._hooks import TimedFunction, is_compiling
+from ..torch._hooks import TimedCopy, TimedFunction, is_compiling
 from ..torch._pytorch import Module, torch
 
 _MOST_MODELS = 8
@@ -85,25 +84,25 @@ def _known_length(iterator: Any) -> float:
         return math.inf
 
 
-_DEVICES = (torch.device, torch.Tensor, str, int)  # by what Tensor.to() is told a device, and not only a type of numbers
+_DEVICES = (torch.device, str, int, torch.Tensor)  # by what Tensor.to() is told a device, and not only a type of numbers
 
 
 class CopyTimer:
-    """Times copies of a batch to the device: each .to() and .cuda() of a tensor on the CPU, while it is on: from the batch to
-    the forward, and from the optimizer to the next batch.
+    """Times copies of a batch to the device: each .to() and .cuda() of a tensor on the CPU, on this thread, while it is on: from
+    the batch to the forward, and from the optimizer to the next batch.
 
     The methods of PyTorch's class are replaced once, until remove(). A change of a class at each step would have Python
     forget what it knows of it, for good from the thousandth on. While it is off, they go through a branch in C.
     """
 
-    def __init__(self, profiler: Profiler, thread: int) -> None:
-        self._profiler, self._thread = profiler, thread
+    def __init__(self, profiler: Profiler) -> None:
         self._replaced: list[Replacement] = []
         self.switched: list[bool] = []  # not empty while it is on
         region = profiler.region("host_to_device", kind="data")
-        for name in ("to", "cuda"):
+        for name, devices in (("to", _DEVICES), ("cuda", None)):
             original = getattr(torch.Tensor, name)
-            timed: Any = TimedFunction(region, original, self._timed(original, name == "cuda"), self.switched)
+            copy = TimedCopy(region, original, devices, torch.device("cpu"), is_compiling)
+            timed: Any = TimedFunction(region, original, copy, self.switched)
             functools.update_wrapper(timed, original)
             self._replaced.append(Replacement(torch.Tensor, name, timed))
 
@@ -111,22 +110,3 @@ class CopyTimer:
         self.switched.clear()
         for replaced in self._replaced:
             replaced.remove()
-
-    def _timed(self, original: Callable[..., Any], is_copy: bool) -> Callable[..., Any]:
-        region_of, thread, cpu = self._profiler.region, self._thread, torch.device("cpu")
-
-        # In one function, for each further one costs several microseconds in a trainer.
-        def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            region = None
-            if is_copy or args and isinstance(args[0], _DEVICES) or "device" in kwargs or "other" in kwargs:
-                try:
-                    if tensor.device == cpu and not is_compiling() and get_ident() == thread:
-                        region = region_of("host_to_device", kind="data", bytes=tensor.nbytes)
-                except Exception:  # a tensor without a size
-                    pass
-            if region is None:
-                return original(tensor, *args, **kwargs)
-            with region:
-                return original(tensor, *args, **kwargs)
-
-        return copy

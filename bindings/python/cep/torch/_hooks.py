@@ -15,7 +15,7 @@ from ._pytorch import torch
 
 __all__ = [
     "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "Indices", "NcclCalls", "NotFinished",
-    "OptimizerCalls", "Phase", "StepSpans", "TimedFunction", "TrainingWatch", "announce_call", "connect_torch",
+    "OptimizerCalls", "Phase", "StepSpans", "TimedCopy", "TimedFunction", "TrainingWatch", "announce_call", "connect_torch",
     "end_done_spans", "expected_callbacks", "hook_failures", "inert_hook", "is_compiling", "is_inside", "need_hooks",
     "note_failure", "set_inside", "turn_codes", "why_no_hooks", "withdraw_call",
 ]  # fmt: skip
@@ -48,13 +48,13 @@ class _Missing:
 if native is not None:
     from .._native import (
         AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, NcclCalls, OpenSpans, OptimizerCalls,
-        StepSpans, TimedFunction, TrainingWatch, announce_call, connect_torch, end_done_spans, expected_callbacks, is_inside,
-        set_inside, turn_codes, withdraw_call,
+        StepSpans, TimedCopy, TimedFunction, TrainingWatch, announce_call, connect_torch, end_done_spans, expected_callbacks,
+        is_inside, set_inside, turn_codes, withdraw_call,
     )  # fmt: skip
 else:
     AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = Indices = NcclCalls = OpenSpans = OptimizerCalls = _Missing
-    BucketFunction = StepSpans = TimedFunction = announce_call = end_done_spans = is_inside = set_inside = turn_codes = _Missing
-    TrainingWatch, withdraw_call = object, _Missing
+    BucketFunction = StepSpans = TimedCopy = TimedFunction = announce_call = end_done_spans = is_inside = set_inside = _Missing
+    TrainingWatch, turn_codes, withdraw_call = object, _Missing, _Missing
 
     def connect_torch(*_: Any) -> None:
         pass
