@@ -106,6 +106,14 @@ class Command:
         return self("merge", *arguments, **more).stdout
 
 
+def verdict_of(cep, *arguments):
+    return cep.summary(*arguments, "job")["verdict"]
+
+
+def names_of(verdict):
+    return [(one["rank"], one["phase"], one["pattern"]) for one in verdict["stragglers"]]
+
+
 @pytest.fixture
 def cep(tmp_path):
     return Command(tmp_path)

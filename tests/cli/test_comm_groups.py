@@ -316,13 +316,3 @@ def test_rows_of_other_profilers_are_no_error(cep, job):
                   {"duration_ms": 2.5, "name": "forward", "rank": 0, "step": 3}])
     report = json.loads(cep("comm", "--json", "job").stdout)
     assert [m["operation"] for m in report["models"]] == ["all_reduce"]
-
-
-@pytest.mark.parametrize("arguments", [
-    ["--json", "--csv"], ["--by", "rank"], ["--predict", "0"], ["--predict", "1Q"], ["--predict", "1,,2"],
-    ["--world", "1"], ["--world", "x"], ["--link-gb-per-s", "0"], ["--link-gb-per-s", "5", "--link-gbps", "5"],
-    ["--predict", "9999999999999999999"], ["--predict", "1M,"],
-])
-def test_wrong_usage_has_status_2(cep, four_ranks, arguments):
-    done = cep("comm", *arguments, "job", status=2)
-    assert done.stdout == b"" and done.stderr.startswith(b"cep")

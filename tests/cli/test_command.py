@@ -38,6 +38,14 @@ def test_version(cep):
     ["merge", "--ranks", "7-3", "job"], ["merge", "--phases", "a,,b", "job"], ["summarize", "--attempt", "first", "job"],
     ["merge", "--memory-mib", "0", "job"], ["summarize", "--color", "pink", "job"], ["merge", "-", "-"],
     ["merge", "--files-from", "nowhere"],
+    *(["comm", *options, "job"] for options in (
+        ["--json", "--csv"], ["--by", "rank"], ["--predict", "0"], ["--predict", "1Q"], ["--predict", "1,,2"],
+        ["--world", "1"], ["--world", "x"], ["--link-gb-per-s", "0"], ["--link-gb-per-s", "5", "--link-gbps", "5"],
+        ["--predict", "9999999999999999999"], ["--predict", "1M,"])),
+    ["compare"], ["compare", "job"], ["compare", "job", "job", "job"],
+    *(["compare", *options, "job", "job"] for options in (
+        ["--json", "--csv"], ["--block", "0"], ["--threshold", "x"], ["--threshold", "-1%"], ["--fail-on", "bound"],
+        ["--attempt", "first"], ["--limit", "-1"], ["--max-samples", "-1"], ["--steps", "9:1"])),
 ])
 def test_wrong_usage_has_status_2_and_says_why(cep, four_ranks, arguments):
     done = cep(*arguments, status=2)

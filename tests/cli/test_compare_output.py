@@ -210,13 +210,3 @@ def test_beyond_the_budget_nothing_is_guessed(cep, tmp_path):
     a, b = two_jobs(tmp_path, {})
     done = cep("compare", "--max-samples", 100, a, b, status=2)
     assert b"a comparison needs every one" in done.stderr and done.stdout == b""
-
-
-@pytest.mark.parametrize("arguments", [
-    [], ["job"], ["job", "job", "job"], ["--json", "--csv", "job", "job"], ["--block", "0", "job", "job"],
-    ["--threshold", "x", "job", "job"], ["--threshold", "-1%", "job", "job"], ["--fail-on", "bound", "job", "job"],
-    ["--attempt", "first", "job", "job"], ["--limit", "-1", "job", "job"], ["--max-samples", "-1", "job", "job"], ["--steps", "9:1", "job", "job"],
-])
-def test_wrong_usage_has_status_2(cep, four_ranks, arguments):
-    done = cep("compare", *arguments, status=2)
-    assert done.stdout == b"" and done.stderr.startswith(b"cep")

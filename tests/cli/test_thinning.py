@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from array_jobs import own_times, write_job
-from conftest import as_rows, line_of, run_row
+from conftest import as_rows, line_of, names_of, run_row
 from ledger_reference import by_step, end_ns, kept_steps, visible_ms
 
 RANKS, STEPS = 8, 4000
@@ -18,10 +18,6 @@ BUDGET = 25_000  # of 160,000 durations, 5 a step: 1 step of 8 is kept
 
 def verdict_of(cep, *arguments):
     return cep.summary("--max-samples", BUDGET, *arguments, "job")["verdict"]
-
-
-def names_of(verdict):
-    return [(one["rank"], one["phase"], one["pattern"]) for one in verdict["stragglers"]]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import re
 import array_jobs
 import numpy as np
 import pytest
-from conftest import START_NS, attempt_rows, run_row, span_row
+from conftest import START_NS, attempt_rows, run_row, span_row, verdict_of
 
 RANKS = 4
 STEPS = 40
@@ -75,10 +75,6 @@ class Trainer:
 @pytest.fixture
 def trainer(job):
     return Trainer(job)
-
-
-def verdict_of(cep, *arguments):
-    return cep.summary(*arguments, "job")["verdict"]
 
 
 def test_a_healthy_job_has_no_straggler(cep, trainer):

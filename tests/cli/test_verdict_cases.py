@@ -6,23 +6,15 @@ import re
 
 import numpy as np
 import pytest
-from conftest import START_NS, line_of, run_row, span_row
+from conftest import START_NS, line_of, names_of, run_row, span_row, verdict_of
 from array_jobs import own_times, write_job
 from made_jobs import TRANSFER_MS, Damage, Shape, make, write_files
-
-
-def verdict_of(cep, *arguments):
-    return cep.summary(*arguments, "job")["verdict"]
 
 
 def judged(cep, tmp_path, *arguments, **more):
     """The verdict of a job that write_job() makes."""
     write_job(tmp_path / "job", *arguments, **more)
     return verdict_of(cep)
-
-
-def names_of(verdict):
-    return [(one["rank"], one["phase"], one["pattern"]) for one in verdict["stragglers"]]
 
 
 @pytest.mark.parametrize("step_spans", [True, False, "late"])

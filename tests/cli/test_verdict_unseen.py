@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pytest
 from array_jobs import own_times, write_job
+from conftest import names_of, verdict_of
 from made_jobs import Fault, Shape, make, write_files
-from test_verdict_cases import judged, names_of, verdict_of
+from test_verdict_cases import judged
 
 
 def edited(folder, ranks, edit):
