@@ -2,6 +2,7 @@
 """Runs simulated jobs in all layouts of rows, and names each wrong answer.
 
     CEP_COMMAND=build/tools/cep python3 tests/engine/table.py [--kind TEXT] [--layout NAME] [--wrong] [--seeds N]
+    CEP_COMMAND=build/tools/cep python3 tests/engine/table.py --damaged [--kind TEXT] [--wrong]
 """
 
 import argparse
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from answers import WORTH_SAYING, ask, wrongs
+from damage import JOBS, DamagedJob
 from jobs import Simulated, kinds, said_to_be_lost
 
 
@@ -28,6 +30,15 @@ def judged(command, folder, chosen, layout=None, seeds=1):
                 simulated.write(folder / "job", one)
                 answer = ask(command, folder / "job", kind.options)
                 yield simulated, one, answer, wrongs(simulated, one, answer)
+
+
+def judged_of_damaged(command, folder, text):
+    for name in (name for name in JOBS if text in name):
+        job = DamagedJob(name, folder / "job")
+        for damage in job.names():
+            job.write(damage)
+            answer = ask(command, folder / "job")
+            yield job.simulated, damage, answer, wrongs(job.simulated, "full", answer)
 
 
 class Totals:
@@ -55,16 +66,19 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kind", default="")
     parser.add_argument("--layout")
+    parser.add_argument("--damaged", action="store_true", help="of the layout full, with rows that are missing or odd")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--wrong", action="store_true", help="only wrong answers")
     parser.add_argument("--most-wrong", type=int, default=0, help="more wrong answers than that are a failure")
     parser.add_argument("--keep", help="folder for the rows of the last job")
     options = parser.parse_args()
-    totals = Totals()
+    totals, command = Totals(), os.environ["CEP_COMMAND"]
     with tempfile.TemporaryDirectory() as folder:
+        rows = Path(options.keep or folder)
         chosen = [kind for kind in kinds() if options.kind in kind.name]
-        for simulated, layout, answer, wrong in judged(os.environ["CEP_COMMAND"], Path(options.keep or folder), chosen,
-                                                       options.layout, options.seeds):
+        jobs = judged_of_damaged(command, rows, options.kind) if options.damaged else \
+            judged(command, rows, chosen, options.layout, options.seeds)
+        for simulated, layout, answer, wrong in jobs:
             totals.add(simulated, layout, answer, wrong)
             said = "–" if answer.saving is None else f"{answer.saving:.1f}{'+' if answer.is_bound else ''}"
             job = f"{simulated.kind.name:33} {layout:13} {100 * simulated.saving:5.1f} % {said:>6} "

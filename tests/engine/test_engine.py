@@ -5,6 +5,7 @@ import os
 
 import pytest
 from answers import MOST_ERROR, WORTH_SAYING, ask, wrongs
+from damage import DamagedJob
 from jobs import Simulated, kinds
 
 ALL = {kind.name: kind for kind in kinds()}
@@ -30,6 +31,30 @@ def says_truth(simulated, answer):
 def test_a_slow_rank_costs_what_the_same_job_without_it_saves(answer_of, layout):
     simulated, answer = answer_of("ddp slow rank, not joined", layout)
     assert says_truth(simulated, answer) and answer.ranks == [3]
+
+
+@pytest.fixture
+def answer_of_damaged(tmp_path):
+    def run(name, damage):
+        job = DamagedJob(name, tmp_path / "job")
+        job.write(damage)
+        return job.simulated, ask(os.environ["CEP_COMMAND"], tmp_path / "job")
+    return run
+
+
+@pytest.mark.parametrize("steps", ["half of the steps", "second half of the steps"])
+@pytest.mark.parametrize("scope", [" of one rank", " of its peers"])
+@pytest.mark.parametrize("name", ["ddp slow rank, not joined", "fsdp slow rank", "pipeline slow rank", "accumulation slow rank"])
+def test_a_saving_is_that_of_the_steps_that_all_ranks_recorded(answer_of_damaged, name, steps, scope):
+    simulated, answer = answer_of_damaged(name, steps + scope)
+    assert wrongs(simulated, "full", answer) == [] and says_truth(simulated, answer), answer.headline
+
+
+@pytest.mark.parametrize("damage", ["other coll of one rank", "other coll of its peers"])
+@pytest.mark.parametrize("name", ["fsdp slow rank", "experts slow rank", "routed experts", "healthy fsdp"])
+def test_a_slow_rank_is_not_denied_where_its_collectives_match_others(answer_of_damaged, name, damage):
+    _, answer = answer_of_damaged(name, damage)
+    assert answer.headline.startswith("No straggler") == name.startswith("healthy"), answer.headline
 
 
 @pytest.mark.parametrize("name", ["fsdp slow rank", "tensor slow rank", "tensor slow rank, left at different times",

@@ -15,6 +15,8 @@
 namespace cep::tool {
 namespace {
 
+constexpr double enough_steps = 0.1;  // to stand for all
+
 // What a rank does between its rows of one step and of the next delays that step.
 void add_gaps(const JobRows& rows, std::vector<StepGraph>& graphs) {
     std::vector<double> ended_ms(rows.ranks().size(), NAN);  // the step before
@@ -24,13 +26,15 @@ void add_gaps(const JobRows& rows, std::vector<StepGraph>& graphs) {
         const std::int64_t step = rows.steps()[graph.step];
         if (step - 1 != last_step) std::fill(ended_ms.begin(), ended_ms.end(), NAN);
         std::vector<double> all_ms;
+        std::vector<double> ends_ms(ended_ms.size(), NAN);
         for (std::size_t i = 0; i < graph.ends.size(); ++i) {
             const auto& [first_ms, last_ms] = graph.times_ms[i];
             const std::uint32_t rank = graph.ends[i].first;
             gaps_ms[rank] = static_cast<float>(std::fmax(0.0, first_ms - ended_ms[rank]));
             all_ms.push_back(gaps_ms[rank] + last_ms - first_ms);
-            ended_ms[rank] = last_ms;
+            ends_ms[rank] = last_ms;
         }
+        ended_ms = std::move(ends_ms);
         std::erase_if(all_ms, is_missing);
         if (!all_ms.empty()) graph.observed_ms = median_of(all_ms);
         for (GraphEdge& edge : graph.edges)
@@ -67,17 +71,15 @@ std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<Price
 }
 
 /// Gives the weight of those steps to the others, if there are any.
-void leave_out(std::span<const std::int64_t> steps, const JobRows& rows, std::vector<StepGraph>& graphs) {
-    const auto is_left_out = [&](const StepGraph& graph) {
-        return std::binary_search(steps.begin(), steps.end(), rows.steps()[graph.step]);
-    };
+template <typename IsLeftOut>
+void leave_out(std::vector<StepGraph>& graphs, double least_kept, IsLeftOut is_left_out) {
     double all = 0;
     double kept = 0;
     for (const StepGraph& graph : graphs) {
         all += graph.weight;
         if (!is_left_out(graph)) kept += graph.weight;
     }
-    if (!(kept > 0) || kept == all) return;
+    if (!(kept > least_kept * all) || kept == all) return;
     for (StepGraph& graph : graphs) graph.weight *= is_left_out(graph) ? 0 : all / kept;
 }
 
@@ -88,6 +90,7 @@ void find_coverage(const std::vector<StepGraph>& graphs, const Job& job, Replay&
     double comm = 0;
     double matched = 0;
     for (const StepGraph& graph : graphs) {
+        if (graph.weight == 0) continue;
         recorded += graph.recorded_pieces;
         lost += graph.lost_pieces;
         comm += graph.comm_pieces;
@@ -158,7 +161,11 @@ JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::i
     }
     const std::vector<PricedStep> priced = choose_priced_steps(rows_);
     graphs_ = build_graphs(rows_, priced, *model_, threads);
-    leave_out(left_out, rows_, graphs_);
+    leave_out(graphs_, 0, [&](const StepGraph& graph) {
+        return std::binary_search(left_out.begin(), left_out.end(), rows_.steps()[graph.step]);
+    });
+    // Whom the others wait for, and how long, shows where all are recorded.
+    leave_out(graphs_, enough_steps, [&](const StepGraph& graph) { return graph.ends.size() < rows_.ranks().size(); });
     for (const StepGraph& graph : graphs_) facts_.observed_ms += graph.weight * graph.observed_ms;
     facts_.steps = graphs_.size();
     facts_.all_steps = priced.size() < rows_.common_steps().size() ? rows_.common_steps().size() : facts_.steps;

@@ -71,7 +71,8 @@ struct Replay {
     double saving = 0;                 // of the time of the steps, without all stragglers and groups that cost enough
     bool peers_may_be_rested = false;  // these may owe part of what slow ranks exceed them by to their waiting
     bool any_loaded = false;           // ranks were slow because they have more of the work that is to be spread evenly
-    /// By step: what all stragglers and groups cost it, whether that is much or little.
+    /// By step: what all stragglers and groups cost it, whether that is much or little; NaN where some ranks have no
+    /// rows.
     std::vector<std::pair<std::int64_t, double>> costs_ms;
 };
 

@@ -69,6 +69,20 @@ std::vector<std::vector<double>> Replayer::steps_ms(std::span<const Scenario> sc
     return steps_ms;
 }
 
+/// Ranks without rows of a step did it in the time of the others.
+template <std::size_t Lanes>
+void Replayer::advance_others(const StepGraph& graph, const std::array<double, Lanes>& step_ms,
+                              std::vector<double>& ends_ms) const {
+    auto recorded = graph.ends.begin();
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+        if (recorded != graph.ends.end() && recorded->first == rank) {
+            ++recorded;
+            continue;
+        }
+        for (std::size_t i = 0; i < Lanes; ++i) ends_ms[rank * Lanes + i] += step_ms[i];
+    }
+}
+
 template <std::size_t Lanes>
 void Replayer::replay(std::span<const Scenario> scenarios, std::span<std::vector<double>> steps_ms) const {
     std::vector<double> ends_ms(ranks_ * Lanes);    // of ranks, then of nodes
@@ -88,15 +102,16 @@ void Replayer::replay(std::span<const Scenario> scenarios, std::span<std::vector
             for (std::size_t i = 0; i < Lanes; ++i) own_ms[node * Lanes + i] = work_ms[i][node];
         ends_ms.resize(std::max(ends_ms.size(), (ranks_ + graph.size()) * Lanes));
         replay_step<Lanes>(graph, scenarios, own_ms, ends_ms);
-        std::array<double, Lanes> sums_ms{};
+        std::array<double, Lanes> means_ms{};
         for (const auto& [rank, node] : graph.ends)
             for (std::size_t i = 0; i < Lanes; ++i) {
                 double& end_ms = ends_ms[rank * Lanes + i];
-                sums_ms[i] += ends_ms[(ranks_ + node) * Lanes + i] - end_ms;
+                means_ms[i] += ends_ms[(ranks_ + node) * Lanes + i] - end_ms;
                 end_ms = ends_ms[(ranks_ + node) * Lanes + i];
             }
-        for (std::size_t i = 0; i < scenarios.size(); ++i)
-            steps_ms[i].push_back(sums_ms[i] / static_cast<double>(ranks_));
+        for (std::size_t i = 0; i < Lanes; ++i) means_ms[i] /= static_cast<double>(graph.ends.size());
+        if (graph.ends.size() < ranks_) advance_others<Lanes>(graph, means_ms, ends_ms);
+        for (std::size_t i = 0; i < scenarios.size(); ++i) steps_ms[i].push_back(means_ms[i]);
     }
 }
 

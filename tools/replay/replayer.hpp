@@ -54,6 +54,9 @@ class Replayer {
     template <std::size_t Lanes>
     void replay(std::span<const Scenario> scenarios, std::span<std::vector<double>> steps_ms) const;
     template <std::size_t Lanes>
+    void advance_others(const StepGraph& graph, const std::array<double, Lanes>& step_ms,
+                        std::vector<double>& ends_ms) const;
+    template <std::size_t Lanes>
     void replay_step(const StepGraph& graph, std::span<const Scenario> scenarios, const std::vector<float>& own_ms,
                      std::vector<double>& ends_ms) const;
     template <std::size_t Lanes>

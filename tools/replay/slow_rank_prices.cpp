@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <unordered_map>
@@ -106,8 +107,12 @@ class SlowRankPrices {
             one.cost_share = (mean_ms(i) - mean_ms(1)) / all_ms;
             one.is_costly = *one.cost_share >= Replay::least_cost;
         }
-        for (std::size_t i = 0; i < steps_.graphs.size(); ++i)
-            replay_.costs_ms.emplace_back(model_.rows->steps()[steps_.graphs[i].step], steps_ms[0][i] - steps_ms[1][i]);
+        for (std::size_t i = 0; i < steps_.graphs.size(); ++i) {
+            const StepGraph& graph = steps_.graphs[i];
+            const bool is_known = graph.weight > 0 || graph.ends.size() == steps_.ranks();
+            replay_.costs_ms.emplace_back(model_.rows->steps()[graph.step],
+                                          is_known ? steps_ms[0][i] - steps_ms[1][i] : NAN);
+        }
         // What the replay does not need to take as long as was observed is waiting.
         std::erase_if(slow_, [](const Finding& one) { return one.phase == uncovered_name && !one.is_costly; });
         return price_all(all_ms);

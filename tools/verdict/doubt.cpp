@@ -105,26 +105,42 @@ void abstain_on_waiting(const JudgedJob& judged, Verdict& verdict) {
     verdict.takes_turns = verdict.shares && lateness_of(*verdict.shares) >= much_waiting;
 }
 
+/// Whether it is so much longer in a phase that a job which waits for that is not healthy.
+bool is_much(const Finding& one, const JobTable& table) {
+    return one.excess_ms * one.step_fraction >= little_comm * typical_ms(table.median_step_ms);
+}
+
+std::string describe_longer(const Finding& one) {
+    return one.kind == FindingKind::difference ? describe_group(one) : describe_straggler(one);
+}
+
 // Who is longer in a phase, or waits, may do so for a collective that one of the ranks has no row of.
 void abstain_on_unmatched(const JobTable& table, Verdict& verdict) {
+    const std::string advice = "give collectives their group and coll, and time them on all ranks";
     const double share = unmatched_share(table);
-    if (share <= little_comm || !verdict.shares) return;
-    if (lateness_of(*verdict.shares) <= little_comm && verdict.harmless().empty()) return;
-    verdict.abstain(
-        fmt::format("{} of a step is in collectives that could not be matched between ranks", format_percent(share)),
-        "give collectives their group and coll, and time them on all ranks");
+    const bool may_wait = verdict.shares && lateness_of(*verdict.shares) > little_comm;
+    if (share > little_comm && verdict.shares && (may_wait || !verdict.harmless().empty()))
+        return verdict.abstain(
+            fmt::format("{} of a step is in collectives that could not be matched between ranks", format_percent(share)),
+            advice);
+    if (!verdict.replay.is_possible || verdict.replay.is_matched()) return;
+    for (const Finding* const one : verdict.harmless())
+        if (is_much(*one, table))
+            return verdict.abstain(fmt::format("{}: nobody seems to wait for that, but of the communication only {} "
+                                               "could be matched between ranks",
+                                               describe_longer(*one), format_percent(verdict.replay.matched)),
+                                   advice);
 }
 
 // Where not all collectives are timed, ranks wait in time that no phase covers.
 void abstain_on_unseen_waits(const JobTable& table, Verdict& verdict) {
     for (const Finding* const one : verdict.harmless()) {
-        const double excess_ms = one->excess_ms * one->step_fraction;
-        if (!one->may_keep_waiting || excess_ms < little_comm * typical_ms(table.median_step_ms)) continue;
+        if (!one->may_keep_waiting || !is_much(*one, table)) continue;
         const bool is_difference = one->kind == FindingKind::difference;
         const bool is_of_one = is_difference && one->fast_ranks.size() == 1;
         return verdict.abstain(
             fmt::format("{}, but {} {} as long in all: {} may wait for that, or do it too, where no row shows it",
-                        is_difference ? describe_group(*one) : describe_straggler(*one),
+                        describe_longer(*one),
                         is_difference ? name_of(one->fast_ranks, one->fast_hosts) : "the others",
                         is_of_one ? "takes" : "take", is_of_one ? "it" : "they"),
             "time all collectives, with their group and coll");
