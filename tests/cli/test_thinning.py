@@ -165,7 +165,7 @@ def test_sums_of_comm_metrics_and_report_are_of_all_rows(cep, tmp_path, healthy)
         sums = re.findall(r"^(cep_phase_seconds_(?:sum|count)\{.*\}) (\S+)$", metrics, re.MULTILINE)
         compute = float(re.search(r"\bcompute\s+([\d.]+)\s(?:s|min)\b", page)[1])
         return {"comm": (model["total_ms"], model["spans"]), "metrics": {key: float(value) for key, value in sums},
-                "estimates": (model["wait_of_step"], model["paid_gb_per_s"], compute)}
+                "estimates": (model["wait_of_step"], compute)}
 
     exact, rough = figures(), figures("--max-samples", BUDGET)
     assert rough["comm"] == pytest.approx(exact["comm"], rel=1e-12) and len(exact["metrics"]) >= 10

@@ -74,7 +74,7 @@ static PyObject* bytes_of_copy(const timed_copy_object* self, PyObject* args, Py
     const bool is_timed = may_be && is_copy(self, args, keywords) > 0 && is_on_cpu(self, tensor) > 0 &&
                           truth_of(PyObject_CallObject(self->is_compiling, NULL)) == 0;
     PyObject* bytes = is_timed ? ATTRIBUTE(tensor, "nbytes") : NULL;
-    if (PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+    if (PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return bytes;
 }
 
