@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that are missing or odd on one rank, on its peers, or on all. What happened is the same."""
+"""Rows that are missing or odd on one rank, on its peers, on another, or on all. What happened is the same."""
 
 import json
 
@@ -12,7 +12,7 @@ JOBS = ("healthy ddp", "healthy fsdp", "healthy tensor", "healthy pipeline", "he
         "tensor slow rank", "pipeline slow rank", "experts slow rank", "accumulation slow rank", "uneven pipeline",
         "routed experts")
 SCOPES = {"": lambda rank, one: True, " of one rank": lambda rank, one: rank == one,
-          " of its peers": lambda rank, one: rank != one}
+          " of its peers": lambda rank, one: rank != one, " of another rank": lambda rank, one: rank == one ^ 1}
 
 
 NOT_RECORDED = set(np.random.default_rng(0).permutation(100)[:50])

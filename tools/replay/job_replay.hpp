@@ -16,8 +16,10 @@ namespace cep::tool {
 /// The job must outlive it.
 class JobReplay {
   public:
-    /// `left_out`: steps, ascending, that count for nothing in means.
-    JobReplay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out = {});
+    /// `left_out`: steps, ascending, that count for nothing in means. `findings`: nor do steps in which one of their slow
+    /// ranks has no rows, if enough others are left.
+    JobReplay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out = {},
+              std::span<const Finding> findings = {});
     JobReplay(const JobReplay&) = delete;
     JobReplay& operator=(const JobReplay&) = delete;
 

@@ -83,6 +83,19 @@ void leave_out(std::vector<StepGraph>& graphs, double least_kept, IsLeftOut is_l
     for (StepGraph& graph : graphs) graph.weight *= is_left_out(graph) ? 0 : all / kept;
 }
 
+/// Whether a step shows for whom the others wait: it has rows of all slow ranks, and of half of all.
+bool shows(const StepGraph& graph, std::span<const Finding> findings, const std::vector<JobRank>& ranks) {
+    const auto has_rows = [&](std::int64_t rank) {
+        return std::any_of(graph.ends.begin(), graph.ends.end(),
+                           [&](const auto& end) { return ranks[end.first].rank == rank; });
+    };
+    if (graph.ends.size() == ranks.size()) return true;
+    return 2 * graph.ends.size() >= ranks.size() &&
+           std::all_of(findings.begin(), findings.end(), [&](const Finding& one) {
+               return !is_of_slow_ranks(one) || std::all_of(one.ranks.begin(), one.ranks.end(), has_rows);
+           });
+}
+
 /// The shares of the rows that the recorded ranks should have, and of the communication whose other ends are known.
 void find_coverage(const std::vector<StepGraph>& graphs, const Job& job, Replay& facts) {
     double recorded = 0;
@@ -150,7 +163,8 @@ bool is_certain(const Replay& result, bool is_whole, const Finding& cause) {
 
 }  // namespace
 
-JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out)
+JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out,
+                     std::span<const Finding> findings)
     : rows_(job, threads, true) {
     facts_.reason = rows_.reason();
     if (!facts_.reason.empty()) return;
@@ -164,8 +178,7 @@ JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::i
     leave_out(graphs_, 0, [&](const StepGraph& graph) {
         return std::binary_search(left_out.begin(), left_out.end(), rows_.steps()[graph.step]);
     });
-    // Whom the others wait for, and how long, shows where all are recorded.
-    leave_out(graphs_, enough_steps, [&](const StepGraph& graph) { return graph.ends.size() < rows_.ranks().size(); });
+    leave_out(graphs_, enough_steps, [&](const StepGraph& graph) { return !shows(graph, findings, rows_.ranks()); });
     for (const StepGraph& graph : graphs_) facts_.observed_ms += graph.weight * graph.observed_ms;
     facts_.steps = graphs_.size();
     facts_.all_steps = priced.size() < rows_.common_steps().size() ? rows_.common_steps().size() : facts_.steps;
@@ -186,7 +199,7 @@ JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::i
 
 Replay replay(const Job& job, std::size_t threads, std::span<const std::int64_t> left_out,
               std::vector<Finding>& findings) {
-    const JobReplay of_job(job, threads, left_out);
+    const JobReplay of_job(job, threads, left_out, findings);
     Replay result = of_job.facts();
     if (!result.is_possible) return result;
     find_causes(of_job.steps(), result, findings);
