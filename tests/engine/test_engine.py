@@ -51,6 +51,15 @@ def test_a_saving_is_that_of_the_steps_in_which_slow_ranks_have_rows(answer_of_d
     assert wrongs(simulated, "full", answer) == [] and says_truth(simulated, answer), answer.headline
 
 
+@pytest.mark.parametrize("name, phase", [("ddp slow rank", "forward"), ("ddp slow rank", "data_load"), ("fsdp slow rank", "forward"),
+                                         ("ddp slow loader", "optimizer"),
+                                         ("routed experts", "attention_forward"), ("routed experts", "optimizer")])
+def test_a_rank_that_has_no_rows_of_a_phase_does_it_all_the_same(answer_of_damaged, name, phase):
+    simulated, answer = answer_of_damaged(name, f"no {phase} of one rank")
+    assert wrongs(simulated, "full", answer) == [], answer.headline
+    assert answer.exact_saving == pytest.approx(100 * simulated.saving, abs=MOST_ERROR)
+
+
 @pytest.mark.parametrize("damage", ["other coll of one rank", "other coll of its peers"])
 @pytest.mark.parametrize("name", ["fsdp slow rank", "experts slow rank", "routed experts", "healthy fsdp"])
 def test_a_slow_rank_is_not_denied_where_its_collectives_match_others(answer_of_damaged, name, damage):

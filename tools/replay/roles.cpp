@@ -83,7 +83,8 @@ class RoleFinder {
     /// How far from the pipeline's begin, and the names of its rows, ascending.
     using Signature = std::pair<int, std::vector<std::uint16_t>>;
 
-    // A rank that does all that the ranks of a larger role do, and more on its own, is one of them.
+    // A rank that does all that the ranks of a larger role do, and more on its own, is one of them; so is one that has
+    // no rows of some of their work.
     void join_larger_roles(std::vector<Signature>& signatures) const {
         std::map<Signature, std::size_t> ranks;
         for (const Signature& signature : signatures) ++ranks[signature];
@@ -91,7 +92,7 @@ class RoleFinder {
         for (const auto& [signature, count] : ranks) {
             std::size_t most = count;
             for (const auto& [other, of_other] : ranks) {
-                if (of_other <= most || !does_more(signature, other)) continue;
+                if (of_other <= most || !(does_more(signature, other) || does_more(other, signature))) continue;
                 most = of_other;
                 larger[signature] = other;
             }
