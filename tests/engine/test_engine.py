@@ -60,6 +60,12 @@ def test_a_rank_that_has_no_rows_of_a_phase_does_it_all_the_same(answer_of_damag
     assert answer.exact_saving == pytest.approx(100 * simulated.saving, abs=MOST_ERROR)
 
 
+@pytest.mark.parametrize("damage", ["no coll", "other coll", "no group", "other group"])
+def test_a_rank_whose_waiting_nobody_knows_is_not_blamed_beside_one_that_is_slower(answer_of_damaged, damage):
+    _, answer = answer_of_damaged("ddp slow rank, not joined", f"{damage} of another rank")
+    assert (answer.ranks, answer.saving) == ([3], None), answer.headline
+
+
 @pytest.mark.parametrize("damage", ["other coll of one rank", "other coll of its peers"])
 @pytest.mark.parametrize("name", ["fsdp slow rank", "experts slow rank", "routed experts", "healthy fsdp"])
 def test_a_slow_rank_is_not_denied_where_its_collectives_match_others(answer_of_damaged, name, damage):

@@ -121,6 +121,7 @@ class Finder {
         one_for_the_same_ranks();
         if (!table_.has_comm) drop_what_waits();
         for (Straggler& one : found_) finish(one);
+        drop_who_may_wait();
         return std::move(result_);
     }
 
@@ -276,6 +277,24 @@ class Finder {
         if (is_difference(one)) one.kind = FindingKind::difference;
         if (one.kind != FindingKind::straggler) name_group(one, others);
         result_.push_back(std::move(one));
+    }
+
+    /// A rank whose collectives match nobody's may wait inside of its phases, for one that is slower by as much. What
+    /// that one costs is not known then.
+    void drop_who_may_wait() {
+        const auto is_waited_for = [this](double excess_ms) {
+            return std::any_of(result_.begin(), result_.end(), [&](const Finding& other) {
+                return other.keeps_waiting && other.waiters_median_wait_ms && other.excess_ms >= excess_ms;
+            });
+        };
+        const std::size_t dropped = std::erase_if(result_, [&](const Finding& one) {
+            return one.keeps_waiting && !one.is_waiting_known && is_waited_for(one.excess_ms);
+        });
+        if (dropped == 0) return;
+        for (Finding& one : result_) {
+            one.is_waiting_known = false;
+            one.cost_share.reset();
+        }
     }
 
     // What others do not do may be what they do without a row. In a pipeline, its neighbours wait, too: the replay says
