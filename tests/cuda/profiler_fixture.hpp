@@ -5,13 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <thread>
 
@@ -66,9 +67,14 @@ template <typename Condition>
     return true;
 }
 
-/// The threads of this process.
+/// The library's threads in this process, which are named after it.
 [[nodiscard]] inline std::ptrdiff_t thread_count() {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::count_if(begin(tasks), end(tasks), [](const auto& task) {
+        std::string name;
+        std::ifstream(task.path() / "comm") >> name;
+        return name.rfind("cep", 0) == 0;
+    });
 }
 
 class ProfilerTest : public fake_cuda::DriverTest {
