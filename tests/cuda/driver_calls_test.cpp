@@ -161,6 +161,7 @@ TEST_F(DriverCallsTest, IdleProfilerMakesNoCall) {
     open();
     train(new_stream(), 10);
     (void)flushed_rows();
+    (void)flushed_rows();  // an anchor of the clock may still have been under way
     const std::uint64_t calls = fake.call_count(nullptr);
     (void)flushed_rows();  // the poller makes at least one more pass
     EXPECT_EQ(fake.call_count(nullptr), calls);
