@@ -16,7 +16,7 @@
 #include "ledger/rank_steps.hpp"
 #include "ledger/step_reading.hpp"
 #include "ledger/table_quantiles.hpp"
-#include "model/rank_spans.hpp"
+#include "model/job_spans.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -35,11 +35,14 @@ constexpr std::string_view folded_name = "other phases";
 class Builder {
   public:
     Builder(const Job& job, const TimeOptions& options)
-        : job_(job), ranks_(job.ranks), threads_(options.threads), builder_options_(options) {
+        : job_(job),
+          threads_(options.threads),
+          builder_options_(options),
+          all_series_(all_series(job.ranks)),
+          spans_(job),
+          reading_(read_steps(job, spans_)) {
         find_ranks();
         find_steps();
-        find_spans();
-        reading_ = read_steps(all_series(ranks_), spans_, steps_.size());
         table_.has_step_spans = !reading_.step_phase.empty() && reading_.encloses;
     }
 
@@ -48,7 +51,7 @@ class Builder {
         find_uses();
         find_launches();
         const Totals all = add_ranks();
-        spans_ = {};
+        spans_.of_rank = {};
         Ledger ledger = collector_->finish(table_.ranks, builder_options_.peak_flops);
         ledger.other_reading_ms = reading_.other_ms;
         complete_partial_steps();
@@ -92,35 +95,20 @@ class Builder {
     };
 
     void find_ranks() {
-        for (const auto& [rank, all_series] : ranks_) {
-            if (all_series.empty()) continue;
+        for (const auto& [rank, all_series] : job_.ranks) {
             series_.push_back(&all_series);
             table_.ranks.push_back(role_of(rank, all_series));
-            for (const RunSeries& series : all_series) {
-                for (const PhaseSeries& phase : series.phases) span_count_ += phase.samples.size();
-            }
         }
+        for (const SeriesOfRank& of : all_series_)
+            for (const PhaseSeries& phase : of.series->phases) span_count_ += phase.samples.size();
     }
 
     void find_steps() {
-        steps_ = all_steps(ranks_);
-        table_.all_steps = steps_.size();
-        std::vector<std::int64_t> kept = steps_;
-        erase_partial(kept);
-        for (std::vector<std::int64_t>* steps : {&steps_, &kept})
-            if (!job_.choice.keeps_all())
-                std::erase_if(*steps, [this](std::int64_t step) { return !job_.choice.keeps(step); });
-        table_.steps = std::move(kept);
+        table_.all_steps = job_.steps.count;
+        for (const std::uint32_t step : spans_.common) table_.steps.push_back(spans_.steps[step]);
         thin_steps();
-        in_table_ = indices_in(steps_, table_.steps);
-        collector_.emplace(job_, steps_, series_.size());
-    }
-
-    void erase_partial(std::vector<std::int64_t>& steps) const {
-        const std::vector<bool> is_partial = find_partial_steps(ranks_, steps);
-        if (is_partial.empty()) return;
-        std::size_t index = 0;
-        std::erase_if(steps, [&](std::int64_t) { return is_partial[index++]; });
+        in_table_ = indices_in(spans_.steps, table_.steps);
+        collector_.emplace(job_, spans_.steps, series_.size());
     }
 
     void thin_steps() {
@@ -165,12 +153,11 @@ class Builder {
     /// Of each its first series, in the order in which they were seen first; local_indices_ says where each is.
     [[nodiscard]] std::vector<const PhaseSeries*> find_local_phases() {
         std::vector<const PhaseSeries*> phases;
-        for (const auto* all_series : series_)
-            for (const RunSeries& series : *all_series)
-                for (const PhaseSeries& phase : series.phases)
-                    if (phase.kind != schema::Kind::comm && (phase.kind != schema::Kind::step || !reading_.encloses) &&
-                        local_indices_.try_emplace(phase.name, phases.size()).second)
-                        phases.push_back(&phase);
+        for (const SeriesOfRank& of : all_series_)
+            for (const PhaseSeries& phase : of.series->phases)
+                if (phase.kind != schema::Kind::comm && (phase.kind != schema::Kind::step || !reading_.encloses) &&
+                    local_indices_.try_emplace(phase.name, phases.size()).second)
+                    phases.push_back(&phase);
         return phases;
     }
 
@@ -181,11 +168,10 @@ class Builder {
         std::vector<bool> is_kept(phases.size(), phases.size() <= kept);
         if (phases.size() <= kept) return is_kept;
         std::vector<double> totals_ms(phases.size());
-        for (const auto* all_series : series_)
-            for (const RunSeries& series : *all_series)
-                for (const PhaseSeries& phase : series.phases)
-                    if (const auto found = local_indices_.find(phase.name); found != local_indices_.end())
-                        totals_ms[found->second] += totals_of(phase).sum_ms;
+        for (const SeriesOfRank& of : all_series_)
+            for (const PhaseSeries& phase : of.series->phases)
+                if (const auto found = local_indices_.find(phase.name); found != local_indices_.end())
+                    totals_ms[found->second] += totals_of(phase).sum_ms;
         std::vector<std::size_t> by_time(phases.size());
         std::iota(by_time.begin(), by_time.end(), std::size_t{0});
         std::stable_sort(by_time.begin(), by_time.end(),
@@ -194,23 +180,17 @@ class Builder {
         return is_kept;
     }
 
-    void find_spans() {
-        spans_.reserve(series_.size());
-        for (const auto* all_series : series_)
-            spans_.emplace_back(*all_series, steps_, spans_.empty() ? nullptr : &spans_.back(), Attempts::last);
-    }
-
     void find_uses() {
-        for (std::size_t rank = 0; rank < spans_.size(); ++rank) {
-            const bool same = rank > 0 && spans_[rank].shares_phases_with(spans_[rank - 1]);
-            uses_.push_back(same ? uses_.back() : uses_of(spans_[rank].phases()));
+        for (const RankSpans& spans : spans_.of_rank) {
+            const bool same = !uses_.empty() && spans.shares_phases_with(spans_.of_rank[uses_.size() - 1]);
+            uses_.push_back(same ? uses_.back() : uses_of(spans.phases()));
         }
     }
 
     void find_launches() {
         LaunchCollector launches;
         StepAnalyser analyser(reading_, job_.collectives, &launches);
-        for_some_steps(spans_, steps_.size(), [&](std::size_t rank, auto spans, const auto& phases) {
+        for_some_steps(spans_.of_rank, spans_.steps.size(), [&](std::size_t rank, auto spans, const auto& phases) {
             launches.enter_rank(rank);
             analyser.analyse(spans, phases, *uses_[rank]);
         });
@@ -242,15 +222,14 @@ class Builder {
         if (!is_new) return known->second;
         std::vector<double> durations_ms;
         std::size_t seen = 0;
-        for (const auto* all_series : series_)
-            for (const RunSeries& series : *all_series)
-                for (const PhaseSeries& phase : series.phases) {
-                    if (phase.name != pair) continue;
-                    for (const Sample sample : phase.samples) {
-                        if (++seen > most_samples) break;
-                        if (sample.collective == 0) durations_ms.push_back(sample.duration_ms);
-                    }
+        for (const SeriesOfRank& of : all_series_)
+            for (const PhaseSeries& phase : of.series->phases) {
+                if (phase.name != pair) continue;
+                for (const Sample sample : phase.samples) {
+                    if (++seen > most_samples) break;
+                    if (sample.collective == 0) durations_ms.push_back(sample.duration_ms);
                 }
+            }
         if (!durations_ms.empty()) known->second = quantile_of(durations_ms, transfer_quantile);
         return known->second;
     }
@@ -258,9 +237,9 @@ class Builder {
     // A rank goes through the steps in their order, as an iteration ends where the next one begins.
     Totals add_ranks() {
         std::vector<Tile> tiles;
-        const std::size_t ranks = std::max<std::size_t>(1, (spans_.size() + rank_tiles - 1) / rank_tiles);
-        for (std::size_t first = 0; first < spans_.size(); first += ranks)
-            tiles.push_back({first, std::min(first + ranks, spans_.size())});
+        const std::size_t ranks = std::max<std::size_t>(1, (series_.size() + rank_tiles - 1) / rank_tiles);
+        for (std::size_t first = 0; first < series_.size(); first += ranks)
+            tiles.push_back({first, std::min(first + ranks, series_.size())});
         for_all(tiles.size(), threads_, [&](std::size_t i) { add_tile(tiles[i]); });
         Totals all;
         for (const Tile& tile : tiles) all.add(tile.totals);
@@ -270,14 +249,14 @@ class Builder {
     void add_tile(Tile& tile) {
         StepAnalyser analyser(reading_, job_.collectives);
         PieceCutter cutter;
-        StepWalk walk(steps_.size());
+        StepWalk walk(spans_.steps.size());
         for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank) {
             StepBefore before;
             const PhaseUses& uses = *uses_[rank];
             RankCollector of_ledger(*collector_, rank, *series_[rank], uses, cutter);
-            walk.start(spans_[rank]);
+            walk.start(spans_.of_rank[rank]);
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
-                const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases(), uses);
+                const RankStep& of_rank = analyser.analyse(spans, spans_.of_rank[rank].phases(), uses);
                 tile.totals.comm_ms += of_rank.all_comm_ms;
                 tile.totals.matched_ms += of_rank.matched_ms;
                 tile.totals.waits_inside |= of_rank.waits_inside && in_table_[spans.front().step] != nowhere;
@@ -289,7 +268,7 @@ class Builder {
     }
 
     void add_to_table(std::size_t rank, std::uint32_t step_index, const RankStep& of_rank, StepBefore& before) {
-        const std::int64_t step = steps_[step_index];
+        const std::int64_t step = spans_.steps[step_index];
         if (in_table_[step_index] != nowhere) {
             const std::size_t cell = rank * table_.steps.size() + in_table_[step_index];
             add_step(cell, of_rank, *uses_[rank]);
@@ -361,16 +340,15 @@ class Builder {
     }
 
     const Job& job_;
-    const RankSeries& ranks_;
     const std::size_t threads_;
     const TimeOptions& builder_options_;
-    JobTable table_;
+    const std::vector<SeriesOfRank> all_series_;
+    JobSpans spans_;
     StepReading reading_;
-    std::vector<std::int64_t> steps_;      // all of which durations were kept
+    JobTable table_;
     std::vector<std::uint32_t> in_table_;  // by step: its index in the table, or nowhere
     std::optional<LedgerCollector> collector_;
     std::vector<const std::vector<RunSeries>*> series_;          // by rank of the table
-    std::vector<RankSpans> spans_;                               // by rank of the table
     std::vector<std::shared_ptr<PhaseUses>> uses_;               // by rank of the table
     std::map<std::uint32_t, LaunchFacts> launches_;              // by number of the phase
     std::unordered_map<std::string_view, double> transfers_ms_;  // by phase: of spans that no other rank's belong to

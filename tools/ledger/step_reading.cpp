@@ -32,13 +32,13 @@ bool has_nested(std::span<const StepSpan> spans, const std::vector<RankPhase>& p
 using StepSpans = std::span<const StepSpan>;
 using Phases = std::vector<RankPhase>;
 
-bool encloses_by_starts(std::string_view step_phase, std::span<const RankSpans> spans, std::size_t steps) {
+bool encloses_by_starts(const JobSpans& spans) {
     double asked = 0;
     double nested = 0;
-    for_some_steps(spans, steps, [&](std::size_t, StepSpans of_step, const Phases& phases) {
+    for_some_steps(spans.of_rank, spans.steps.size(), [&](std::size_t, StepSpans of_step, const Phases& phases) {
         if (of_step.size() < 2) return;
         ++asked;
-        nested += has_nested(of_step, phases, step_phase);
+        nested += has_nested(of_step, phases, spans.step_phase.name);
     });
     return asked == 0 || nested >= least_nested * asked;
 }
@@ -47,17 +47,10 @@ bool is_evaluation(std::string_view name, schema::Kind kind) {
     return piece_of(name, kind) == TimeKind::evaluation;
 }
 
-bool has_evaluation(std::span<const SeriesOfRank> all_series) {
-    return std::any_of(all_series.begin(), all_series.end(), [](const SeriesOfRank& of) {
-        return std::any_of(of.series->phases.begin(), of.series->phases.end(),
-                           [](const PhaseSeries& phase) { return is_evaluation(phase.name, phase.kind); });
-    });
-}
-
 // The thread of all spans of a name follows from one crossing.
-std::vector<std::string> find_other_threads(std::span<const RankSpans> spans, std::size_t steps) {
+std::vector<std::string> find_other_threads(const JobSpans& spans) {
     std::vector<std::string> names;
-    for_some_steps(spans, steps, [&](std::size_t, StepSpans of_step, const Phases& phases) {
+    for_some_steps(spans.of_rank, spans.steps.size(), [&](std::size_t, StepSpans of_step, const Phases& phases) {
         for (const StepSpan& outer : of_step) {
             const RankPhase& phase = phases[outer.phase];
             if (!outer.sample->has_start() || !is_evaluation(phase.name, phase.kind)) continue;
@@ -111,16 +104,16 @@ void read_untimed(const UntimedTotals& totals, StepReading& reading) {
 
 }  // namespace
 
-StepReading read_steps(std::span<const SeriesOfRank> all_series, std::span<const RankSpans> spans, std::size_t steps) {
+StepReading read_steps(const Job& job, const JobSpans& spans) {
     StepReading reading;
-    if (has_evaluation(all_series)) reading.of_other_threads = find_other_threads(spans, steps);
-    const StepPhase step = find_step_phase(all_series);
-    if (step.total_ms <= 0) return reading;
-    reading.step_phase = step.name;
-    if (const auto untimed = add_untimed(all_series, step.name)) {
+    const auto evaluates = [](const PhaseSeries& phase) { return is_evaluation(phase.name, phase.kind); };
+    if (any_phase(job.ranks, evaluates)) reading.of_other_threads = find_other_threads(spans);
+    if (spans.step_phase.total_ms <= 0) return reading;
+    reading.step_phase = spans.step_phase.name;
+    if (const auto untimed = add_untimed(all_series(job.ranks), reading.step_phase)) {
         read_untimed(*untimed, reading);
     } else {
-        reading.encloses = encloses_by_starts(step.name, spans, steps);
+        reading.encloses = encloses_by_starts(spans);
     }
     return reading;
 }

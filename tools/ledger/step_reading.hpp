@@ -5,13 +5,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "model/depths.hpp"
-#include "model/job.hpp"
-#include "model/rank_spans.hpp"
+#include "model/job_spans.hpp"
 
 namespace cep::tool {
 
@@ -29,8 +27,6 @@ struct StepReading {
     std::optional<double> other_ms;
 };
 
-/// `steps`: how many the table that `spans` were made with has.
-[[nodiscard]] StepReading read_steps(std::span<const SeriesOfRank> all_series, std::span<const RankSpans> spans,
-                                     std::size_t steps);
+[[nodiscard]] StepReading read_steps(const Job& job, const JobSpans& spans);
 
 }  // namespace cep::tool

@@ -30,8 +30,7 @@ void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& ste
 }  // namespace
 
 void number_collectives(Job& job, std::size_t threads) {
-    std::vector<std::int64_t> steps = all_steps(job.ranks);
-    std::erase_if(steps, [&job](std::int64_t step) { return !job.choice.keeps(step); });
+    const std::vector<std::int64_t> steps = kept_steps(job);
     find_blocking_comm(job.ranks, steps);
     job.collectives = number_collectives(job.ranks, steps, threads);
     if (separate_groups(job, threads)) job.collectives = number_collectives(job.ranks, steps, threads);
@@ -55,6 +54,12 @@ std::vector<std::int64_t> all_steps(const RankSeries& ranks) {
     for (const SeriesOfRank& of : all_series(ranks)) all.add(of.series->steps.all());
     all.sort();
     return all.steps();
+}
+
+std::vector<std::int64_t> kept_steps(const Job& job) {
+    std::vector<std::int64_t> steps = all_steps(job.ranks);
+    if (!job.choice.keeps_all()) std::erase_if(steps, [&job](std::int64_t step) { return !job.choice.keeps(step); });
+    return steps;
 }
 
 // Files of a job that goes on may end a flush apart, and few steps at the end are not worth a word.

@@ -96,6 +96,8 @@ void for_each_rank(std::span<const Series> series, Use use) {
 
 /// The numbers of the steps of all ranks, each once, ascending.
 [[nodiscard]] std::vector<std::int64_t> all_steps(const RankSeries& ranks);
+/// Those of which all durations were kept.
+[[nodiscard]] std::vector<std::int64_t> kept_steps(const Job& job);
 
 /// Ranks that recorded no more steps while others went on for long.
 struct EarlyEnd {

@@ -67,13 +67,13 @@ JobRows::JobRows(const Job& job, std::size_t threads, bool may_place)
         reason_ = "only some phases were asked for";
         return;
     }
-    collect_steps(job);
-    spans_.reserve(job.ranks.size());
-    const StepPhase step_phase = find_step_phase(all_series(job.ranks));
-    for (const auto& [rank, of_rank] : job.ranks) add_rank(rank, of_rank, step_phase.name);
+    spans_ = JobSpans(job);
+    if (const std::optional<EarlyEnd> end = find_early_end(job.ranks, steps()))
+        std::erase_if(spans_.common, [&](std::uint32_t step) { return end->is_behind(steps()[step]); });
+    for (const auto& [rank, of_rank] : job.ranks) add_rank(rank, of_rank);
     constexpr std::size_t most_means = 16'000'000;  // each is a few bytes in some table
-    const bool are_too_many = ranks_.size() * std::max(names_.size(), steps_.size()) > most_means;
-    if (!are_too_many) lengths_.resize(steps_.size());
+    const bool are_too_many = ranks_.size() * std::max(names_.size(), steps().size()) > most_means;
+    if (!are_too_many) lengths_.resize(steps().size());
     read_samples(threads);
     if (count_ == 0) {
         reason_ = "there are no spans";
@@ -86,17 +86,7 @@ JobRows::JobRows(const Job& job, std::size_t threads, bool may_place)
     }
 }
 
-void JobRows::collect_steps(const Job& job) {
-    steps_ = all_steps(job.ranks);
-    std::erase_if(steps_, [&job](std::int64_t step) { return !job.choice.keeps(step); });
-    const std::vector<bool> is_partial = find_partial_steps(job.ranks, steps_);
-    const std::optional<EarlyEnd> end = find_early_end(job.ranks, steps_);
-    for (std::uint32_t step = 0; step < steps_.size(); ++step)
-        if ((is_partial.empty() || !is_partial[step]) && !(end && end->is_behind(steps_[step])))
-            common_steps_.push_back(step);
-}
-
-void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase) {
+void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank) {
     const RunInfo& run = of_rank.back().run;
     JobRank& added = ranks_.emplace_back();
     added.rank = rank;
@@ -104,11 +94,10 @@ void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank,
     added.coordinates = coordinates_of(run);
     added.host_is_known = !run.host.empty();
     added.host = host_of(run.host);
-    const RankSpans* const before = spans_.empty() ? nullptr : &spans_.back().spans;
-    spans_.push_back({RankSpans(of_rank, steps_, before, Attempts::last), {}, false});
+    RankNames& names = rank_names_.emplace_back();
     for (const RunSeries& series : of_rank)
         for (const PhaseSeries& phase : series.phases) {
-            const std::uint16_t name = spans_.back().names.emplace_back(name_of(phase, step_phase));
+            const std::uint16_t name = names.of_phase.emplace_back(name_of(phase));
             if (is_row(name)) names_[name].may_share_name |= phase.may_share_name;
         }
 }
@@ -123,8 +112,8 @@ std::uint32_t JobRows::host_of(const std::string& host) {
     return number;
 }
 
-std::uint16_t JobRows::name_of(const PhaseSeries& phase, std::string_view step_phase) {
-    if (phase.kind == schema::Kind::step) return phase.name == step_phase ? step_name : other_name;
+std::uint16_t JobRows::name_of(const PhaseSeries& phase) {
+    if (phase.kind == schema::Kind::step) return phase.name == spans_.step_phase.name ? step_name : other_name;
     const auto known = name_numbers_.find({phase.kind, phase.name});
     if (known != name_numbers_.end()) return known->second;
     constexpr std::size_t most_names = 4096;
@@ -147,9 +136,9 @@ struct JobRows::RankSamples {
 // There are so many samples that looking at all of them takes time: once.
 void JobRows::read_samples(std::size_t threads) {
     std::mutex mutex;
-    for_all(spans_.size(), threads, [&](std::size_t rank) {
-        const RankSamples samples = samples_of(spans_[rank]);
-        spans_[rank].has_streams = samples.has_streams;
+    for_all(ranks_.size(), threads, [&](std::size_t rank) {
+        const RankSamples samples = samples_of(rank);
+        rank_names_[rank].has_streams = samples.has_streams;
         const std::lock_guard guard(mutex);
         count_ += samples.count;
         without_start_ += samples.without_start;
@@ -158,12 +147,10 @@ void JobRows::read_samples(std::size_t threads) {
     });
 }
 
-JobRows::RankSamples JobRows::samples_of(const SpansOfRank& rank) const {
+JobRows::RankSamples JobRows::samples_of(std::size_t rank) const {
     RankSamples found;
     found.ends_ns.assign(lengths_.size(), Sample::no_start);
-    auto name_of_phase = rank.names.begin();
-    rank.spans.for_each_phase(std::nullopt, 0, [&](std::uint32_t, PhaseWalk walk) {
-        const std::uint16_t name = *name_of_phase++;
+    for_each_phase(rank, 0, [&](std::uint16_t name, PhaseWalk walk) {
         if (is_row(name)) found.count += walk.series().samples.size();
         for (; !walk.is_at_end(); walk.advance()) {
             const Sample& sample = walk.sample();
@@ -183,7 +170,7 @@ JobRows::RankSamples JobRows::samples_of(const SpansOfRank& rank) const {
 }
 
 void JobRows::add_lengths(std::int64_t begin_ns, const std::vector<std::int64_t>& ends_ns) {
-    const std::int64_t most_ns = std::numeric_limits<std::int64_t>::max() / std::ssize(spans_);  // no sum overflows
+    const std::int64_t most_ns = std::numeric_limits<std::int64_t>::max() / std::ssize(ranks_);  // no sum overflows
     std::int64_t before_ns = begin_ns;
     for (std::size_t step = 0; step < ends_ns.size(); ++step) {
         if (ends_ns[step] == Sample::no_start) continue;
@@ -201,12 +188,10 @@ std::vector<double> JobRows::step_lengths_ms() const {
 }
 
 StepReader::StepReader(const JobRows& rows, std::uint32_t first_step) : rows_(rows) {
-    for (const JobRows::SpansOfRank& rank : rows.spans_) {
+    for (std::size_t rank = 0; rank < rows.ranks().size(); ++rank) {
         std::vector<NamedWalk>& walks = walks_.emplace_back();
-        auto name = rank.names.begin();
-        rank.spans.for_each_phase(std::nullopt, first_step, [&](std::uint32_t, const PhaseWalk& walk) {
-            if (*name != JobRows::other_name && !walk.series().samples.empty()) walks.push_back({*name, walk});
-            ++name;
+        rows.for_each_phase(rank, first_step, [&](std::uint16_t name, const PhaseWalk& walk) {
+            if (name != JobRows::other_name && !walk.series().samples.empty()) walks.push_back({name, walk});
         });
     }
 }
@@ -237,7 +222,6 @@ std::span<StepRows> StepReader::read(std::span<const std::uint32_t> steps) {
 }
 
 void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank) const {
-    const JobRows::SpansOfRank& rank = rows_.spans_[of_rank.rank];
     const std::uint16_t name = named.name;
     const bool is_step = name == JobRows::step_name;
     const std::size_t first = step.rows.size();
@@ -245,7 +229,7 @@ void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank)
     for (walk.advance_to_step(step.step); walk.is_in_step(step.step); walk.advance()) {
         const Sample& sample = walk.sample();
         if (!rows_.has_time(sample)) continue;
-        const TimedRow row = rows_.row_of(rank, walk.series(), name, sample);
+        const TimedRow row = rows_.row_of(of_rank.rank, walk.series(), name, sample);
         if (is_step) {
             of_rank.step_start_ms = std::fmin(of_rank.step_start_ms, row.start_ms);
             of_rank.step_end_ms = std::fmax(of_rank.step_end_ms, row.end_ms);
@@ -256,13 +240,13 @@ void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank)
     count_rows(std::span(step.rows).subspan(first));
 }
 
-TimedRow JobRows::row_of(const SpansOfRank& rank, const PhaseSeries& phase, std::uint16_t name,
-                         const Sample& sample) const {
+TimedRow JobRows::row_of(std::size_t rank, const PhaseSeries& phase, std::uint16_t name, const Sample& sample) const {
     const double start_ms = static_cast<double>(sample.start_ns - origin_ns_) / ns_per_row_ms;
     const bool is_comm = name != step_name && names_[name].is_comm();
     auto stream = static_cast<std::uint16_t>(sample.stream());
     if (phase.clock == Clock::host && stream == 0) stream = host_stream;
-    if (!rank.has_streams && is_comm && !phase.blocks && (sample.depth() == 0 || phase.clock != Clock::gpu))
+    if (!rank_names_[rank].has_streams && is_comm && !phase.blocks &&
+        (sample.depth() == 0 || phase.clock != Clock::gpu))
         stream = unnamed_comm_stream;
     return {start_ms,
             start_ms + sample.duration_ms,
@@ -276,16 +260,14 @@ TimedRow JobRows::row_of(const SpansOfRank& rank, const PhaseSeries& phase, std:
 
 void JobRows::renumber(const NumberOf& number_of) const {
     std::vector<LocatedRow> rows;  // of a phase in a step
-    for (std::uint32_t rank = 0; rank < spans_.size(); ++rank) {
-        auto name_of_phase = spans_[rank].names.begin();
-        spans_[rank].spans.for_each_phase(std::nullopt, 0, [&](std::uint32_t, PhaseWalk walk) {
-            const std::uint16_t name = *name_of_phase++;
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        for_each_phase(rank, 0, [&](std::uint16_t name, PhaseWalk walk) {
             if (name == other_name || name == step_name || !names_[name].is_comm()) return;
-            for (std::uint32_t step = 0; step < steps_.size(); ++step) {
+            for (std::uint32_t step = 0; step < steps().size(); ++step) {
                 rows.clear();
                 for (walk.advance_to_step(step); walk.is_in_step(step); walk.advance())
                     if (const Sample& sample = walk.sample(); sample.has_start())
-                        rows.emplace_back(row_of(spans_[rank], walk.series(), name, sample), sample);
+                        rows.emplace_back(row_of(rank, walk.series(), name, sample), sample);
                 count_rows(std::span(rows));
                 for (const LocatedRow& row : rows)
                     if (row.collective != 0) row.sample->collective = number_of(row, rank);

@@ -17,8 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/job.hpp"
-#include "model/rank_spans.hpp"
+#include "model/job_spans.hpp"
 
 namespace cep::tool {
 
@@ -86,9 +85,9 @@ class JobRows {
     [[nodiscard]] bool are_placed() const { return are_placed_; }
     [[nodiscard]] const std::vector<JobRank>& ranks() const { return ranks_; }
     [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
-    [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
-    /// Indices into steps(), without those that some ranks left out because their stride was longer.
-    [[nodiscard]] const std::vector<std::uint32_t>& common_steps() const { return common_steps_; }
+    [[nodiscard]] const std::vector<std::int64_t>& steps() const { return spans_.steps; }
+    /// Indices into steps(), without those that only some ranks recorded.
+    [[nodiscard]] const std::vector<std::uint32_t>& common_steps() const { return spans_.common; }
     [[nodiscard]] const std::vector<NamedPhase>& names() const { return names_; }
     [[nodiscard]] std::uint64_t count() const { return count_; }
     /// By step: from the end of the step before to its own, the mean over ranks; 0 where there are no rows.
@@ -109,32 +108,36 @@ class JobRows {
         std::uint32_t ranks = 0;
     };
     struct RankSamples;
-    struct SpansOfRank {
-        RankSpans spans;                   // their steps are indices into steps()
-        std::vector<std::uint16_t> names;  // by phase of each series
-        bool has_streams = false;          // some row names its stream
+    struct RankNames {
+        std::vector<std::uint16_t> of_phase;  // of each series
+        bool has_streams = false;             // some row names its stream
     };
 
-    [[nodiscard]] TimedRow row_of(const SpansOfRank& rank, const PhaseSeries& phase, std::uint16_t name,
+    [[nodiscard]] TimedRow row_of(std::size_t rank, const PhaseSeries& phase, std::uint16_t name,
                                   const Sample& sample) const;
     [[nodiscard]] bool has_time(const Sample& sample) const { return sample.has_start() != are_placed_; }
-    void add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase);
+    /// Calls `use(name, walk)` for each phase of each series of a rank.
+    template <typename Use>
+    void for_each_phase(std::size_t rank, std::uint32_t first_step, Use use) const {
+        auto name = rank_names_[rank].of_phase.begin();
+        spans_.of_rank[rank].for_each_phase(std::nullopt, first_step,
+                                            [&](std::uint32_t, const PhaseWalk& walk) { use(*name++, walk); });
+    }
+    void add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank);
     void read_samples(std::size_t threads);
-    [[nodiscard]] RankSamples samples_of(const SpansOfRank& rank) const;
+    [[nodiscard]] RankSamples samples_of(std::size_t rank) const;
     void add_lengths(std::int64_t begin_ns, const std::vector<std::int64_t>& ends_ns);
     std::uint32_t host_of(const std::string& host);
-    std::uint16_t name_of(const PhaseSeries& phase, std::string_view step_phase);
-    void collect_steps(const Job& job);
+    std::uint16_t name_of(const PhaseSeries& phase);
 
     std::string reason_;
     std::vector<JobRank> ranks_;
     std::vector<std::string> hosts_;
     std::unordered_map<std::string, std::uint32_t> host_numbers_;
-    std::vector<std::int64_t> steps_;
-    std::vector<std::uint32_t> common_steps_;
+    JobSpans spans_;
     std::vector<NamedPhase> names_;
     std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
-    std::vector<SpansOfRank> spans_;   // by rank
+    std::vector<RankNames> rank_names_;
     std::vector<StepLength> lengths_;  // by step; none where reason() says that there are too many
     std::uint64_t count_ = 0;
     std::uint64_t without_start_ = 0;

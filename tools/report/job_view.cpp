@@ -59,9 +59,8 @@ void find_phases(const std::vector<tool::PhaseSummary>& by_time, JobView& view) 
 }
 
 void find_steps(const Job& job, JobView& view) {
-    std::vector<std::int64_t> steps = tool::all_steps(job.ranks);
-    view.recorded_steps = steps.size();
-    std::erase_if(steps, [&](std::int64_t step) { return !job.choice.keeps(step); });
+    const std::vector<std::int64_t> steps = tool::kept_steps(job);
+    view.recorded_steps = job.steps.count;
     view.steps = merge_bins({steps, steps}, max_columns);
 }
 
