@@ -2,8 +2,6 @@
 //
 // More spans than the rings hold: every lost span is counted, and every span counted as written is in the file.
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "trainer.h"
 

@@ -2,8 +2,6 @@
 //
 // A trainer that begins no step records nothing, and is told so when the profiler closes.
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "trainer.h"

@@ -2,7 +2,6 @@
 //
 // The option max_overhead_percent: the library records fewer steps rather than take more of the trainer's time.
 #include <fcntl.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 // cep_phase(): the current phase that the library keeps for each thread.
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -32,7 +32,6 @@ import gc
 import importlib.util
 import json
 import os
-import random
 import re
 import statistics
 import subprocess
@@ -42,6 +41,7 @@ import time
 from pathlib import Path
 
 import torch
+from resampling import interval
 
 EVERY = 10
 TURN = 30  # steps; a multiple of EVERY
@@ -313,8 +313,8 @@ def share_of_5_ms(rounds):
 
 
 def with_interval(value_of, rounds):
-    values = sorted(value_of(random.choices(rounds, k=len(rounds))) for _ in range(2000))
-    return f"{value_of(rounds):8.2f} [{values[50]:.2f}, {values[1949]:.2f}]"
+    value, low, high = interval(rounds, value_of)
+    return f"{value:8.2f} [{low:.2f}, {high:.2f}]"
 
 
 def collectives_in_a_step(folder):

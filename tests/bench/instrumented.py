@@ -31,6 +31,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from resampling import interval
 
 import cep
 import cep.torch
@@ -133,13 +134,6 @@ def block_ms(name, training, steps, directory):
     longest = torch.tensor([spent[0]], device=training.device)
     dist.all_reduce(longest, dist.ReduceOp.MAX)
     return wall * 1e3 / steps, longest.item() * 1e3 / steps
-
-
-def interval(values):
-    """The median of a sample and its 95 % interval, from resampling."""
-    chance = random.Random(0)
-    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(2000))
-    return statistics.median(values), medians[50], medians[1949]
 
 
 def measure(options, device, directory):

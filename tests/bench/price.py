@@ -28,6 +28,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+from resampling import interval
+
 BURST = 128  # regions: 256 records
 RECORDED, OFF = 0, 1  # steps: every second is recorded
 BUILD = Path(os.environ.get("CEP_LIBRARY", "build/lib/libcep.so.0")).resolve().parents[1]
@@ -56,13 +58,6 @@ def extension(path, name):
     module = importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, path, loader=loader))
     loader.exec_module(module)
     return module
-
-
-def interval(values, statistic=statistics.median, draws=1000):
-    """A statistic and its 95 % interval, by resampling."""
-    source = random.Random(0)
-    resampled = sorted(statistic(source.choices(values, k=len(values))) for _ in range(draws))
-    return statistic(values), resampled[round(0.025 * draws)], resampled[round(0.975 * draws)]
 
 
 def text(values, digits=2):

@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "machine.hpp"
 #include "statistics.hpp"

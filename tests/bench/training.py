@@ -46,6 +46,7 @@ import torch.multiprocessing as multiprocessing
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from resampling import interval
 from training_arms import ARMS, BARE, DEFAULT_ARMS, EVERY, NEED_A_GPU, OFF, OFF_AGAIN, PAIRS, WithBareRecords
 
 VOCABULARY = 256
@@ -263,13 +264,6 @@ def midmean(values):
     return statistics.fmean(values[quarter : len(values) - quarter])
 
 
-def bootstrap_interval(values, statistic, draws=2_000):
-    """A statistic of the values, and its 95 % interval by resampling rounds."""
-    source = random.Random(0)
-    resampled = sorted(statistic(source.choices(values, k=len(values))) for _ in range(draws))
-    return statistic(values), resampled[round(0.025 * draws)], resampled[round(0.975 * draws)]
-
-
 def differences(blocks, arm):
     """By round: the extra time of the arm's steps over those without instrumentation, in % of these."""
     if arm == OFF_AGAIN:
@@ -294,7 +288,7 @@ def print_results(device, options, layers, blocks, rows):
         low, median, high = statistics.quantiles(values, n=4)
         line = f"{arm:22} {median:10.4f} {low:9.4f} {high:9.4f}"
         if arm != OFF:
-            middle, least, most = bootstrap_interval(differences(blocks, arm), midmean)
+            middle, least, most = interval(differences(blocks, arm), midmean)
             line += f"   {f'{middle:+.3f} [{least:+.3f}, {most:+.3f}]':32}"
         else:
             line += f"   {'':32}"
@@ -302,7 +296,7 @@ def print_results(device, options, layers, blocks, rows):
     if PAIRS in blocks and EVERY in blocks:
         pairs = list(zip(differences(blocks, EVERY), differences(blocks, PAIRS)))
         share = lambda chosen: midmean([c for c, _ in chosen]) / midmean([p for _, p in chosen])  # noqa: E731
-        middle, least, most = bootstrap_interval(pairs, share)
+        middle, least, most = interval(pairs, share)
         print(f"cost of cep every step / of event pairs: {middle:.3f} [{least:.3f}, {most:.3f}]")
 
 

@@ -2,7 +2,6 @@
 //
 // The option capture_range: cuProfilerStart and cuProfilerStop round a window of steps.
 #include <string>
-#include <vector>
 
 #include "profiler_fixture.hpp"
 

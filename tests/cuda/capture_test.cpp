@@ -2,8 +2,6 @@
 //
 // Spans during, across and inside the capture of graphs. Runs on the fake driver and on a real GPU.
 #include <atomic>
-#include <functional>
-#include <vector>
 
 #include "profiler_fixture.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Driver calls that fail: the counts, the rows that are still written, and the effect on the trainer.
-#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,6 @@
 // Many threads, contexts and streams at once: nothing is lost or written twice.
 #include <array>
 #include <atomic>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -2,10 +2,8 @@
 //
 // The controls of fake_cuda.h.
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "exports.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A system clock that is set while the profiler runs.
-#include <string.h>
 
 #include "faulty_io.h"
 #include "scene.h"

@@ -3,7 +3,6 @@
 // Disks and quotas that are full, and later have space again.
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -2,7 +2,6 @@
 //
 // max_file_bytes limits everything that is written, whatever the rows are.
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "faulty_io.h"
 #include "scene.h"

@@ -4,8 +4,6 @@
 // for this, so only one test has to wait for the check during writes.
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -3,9 +3,6 @@
 // One file, one profiler: a second one on the same file, in any process, is off.
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

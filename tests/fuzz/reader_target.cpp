@@ -10,10 +10,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "read/byte_source.hpp"
 #include "read/file_reader.hpp"

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A close that takes a while because of a slow disk, while other threads close, exit or fork.
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 

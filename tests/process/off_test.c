@@ -2,7 +2,6 @@
 //
 // A profiler that is off (disabled, unlisted, closed, inherited by fork) uses no pthread key, no memory and no thread.
 #include <pthread.h>
-#include <string.h>
 
 #include "allocations.h"
 #include "every_call.h"

@@ -2,9 +2,7 @@
 //
 // Signal handlers that record, and that interrupt a thread that records.
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "base/parallel.hpp"
 #include "base/units.hpp"

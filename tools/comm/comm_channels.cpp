@@ -2,7 +2,6 @@
 #include "comm/comm_channels.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "matching/process_group.hpp"
 #include "stats/robust.hpp"

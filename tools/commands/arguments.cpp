@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "base/text.hpp"
 #include "commands/help.hpp"

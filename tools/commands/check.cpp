@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep check
-#include <fmt/format.h>
 #include <memory>
 
 #include "base/say.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep kernels
-#include <fmt/format.h>
 #include <algorithm>
 #include <utility>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep run: becomes the launcher of the Python package, because what it instruments is Python.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>

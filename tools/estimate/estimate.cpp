@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/failure.hpp"
-#include "base/units.hpp"
 #include "estimate/formulas.hpp"
 
 namespace cep::estimate {

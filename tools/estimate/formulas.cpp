@@ -2,7 +2,6 @@
 #include "estimate/formulas.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace cep::estimate {
 namespace {

@@ -4,7 +4,6 @@
 // that does not grow with the rest of the file.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>

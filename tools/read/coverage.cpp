@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <ctime>
-#include <utility>
 
 #include <fmt/format.h>
 

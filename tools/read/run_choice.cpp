@@ -5,14 +5,12 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/failure.hpp"
 #include "base/say.hpp"
 #include "base/text.hpp"
-#include "base/units.hpp"
 #include "read/inputs.hpp"
 
 namespace cep::tool {

@@ -10,7 +10,6 @@
 #include "ledger/table_quantiles.hpp"
 #include "verdict/own_work.hpp"
 #include "verdict/peers.hpp"
-#include "verdict/straggler.hpp"
 
 namespace cep::report {
 namespace {

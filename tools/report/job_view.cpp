@@ -7,7 +7,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "base/units.hpp"
 #include "verdict/causes.hpp"

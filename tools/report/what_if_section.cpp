@@ -7,7 +7,6 @@
 
 #include "base/units.hpp"
 #include "report/sections.hpp"
-#include "verdict/causes.hpp"
 
 namespace cep::report {
 namespace {

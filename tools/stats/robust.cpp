@@ -2,7 +2,6 @@
 #include "stats/robust.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>

@@ -8,11 +8,8 @@
 #include <cmath>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "base/units.hpp"
-#include "verdict/slow_rank_text.hpp"
-#include "verdict/straggler.hpp"
 
 namespace cep::tool {
 namespace {

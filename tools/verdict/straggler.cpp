@@ -8,7 +8,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <span>
 #include <utility>
 
 #include "base/parallel.hpp"

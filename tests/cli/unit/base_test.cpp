@@ -5,7 +5,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/number_ranges.hpp"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <random>
-#include <utility>
 
 namespace cep::tool {
 namespace {

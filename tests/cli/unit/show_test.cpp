@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "show/json_writer.hpp"
