@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <span>
 
 #include "stats/robust.hpp"
 
@@ -13,35 +13,20 @@ void LaunchCollector::take(std::uint32_t phase, const Interval& span, const Wait
     PhaseSpans& of = phases_[phase];
     std::int64_t wait_ns = 0;
     bool is_ended = false;
-    std::set<std::uint32_t> streams;
     for (const CommBesideWork& one : beside.all()) {
         wait_ns = std::max(wait_ns, one.waiting_ns);
         is_ended |= one.is_at_end;
-        if (streams.insert(one.stream).second) add_shares(one.stream, span, beside, of);
     }
+    beside.for_each_stream([&of](std::span<const CommBesideWork> launches) {
+        constexpr std::size_t most_launches = 1024;
+        if (launches.size() > most_launches) return;
+        LastLaunch& with = of.lasts[launches.back().key];
+        with.ends += launches.back().is_at_end;
+        add_shares(launches, with.shares);
+    });
     ++of.all;
     of.ended += is_ended;
     of.of_rank[rank_].push_back({static_cast<double>(span.length_ns()) * 1e-6, static_cast<double>(wait_ns) * 1e-6});
-}
-
-// The last one shows how much work there is, if it is free.
-void LaunchCollector::add_shares(std::uint32_t stream, const Interval& span, const WaitsBesideWork& beside,
-                                 PhaseSpans& of) {
-    std::vector<Launch> launches;
-    bool is_at_end = false;
-    beside.for_each_launch(stream, span, [&](const CommBesideWork& one, const Launch& launch) {
-        launches.push_back(launch);
-        is_at_end = one.is_at_end;
-    });
-    constexpr std::size_t most_launches = 1024;
-    if (launches.size() > most_launches) return;
-    const Launch& last = launches.back();
-    LastLaunch& with = of.lasts[last.key];
-    with.ends += is_at_end;
-    if (!last.is_free || last.after_ns <= 0) return;
-    for (const Launch& one : launches)
-        if (one.is_free)
-            with.shares[one.key].push_back(static_cast<double>(one.after_ns) / static_cast<double>(last.after_ns));
 }
 
 /// How much longer a phase takes where it waits longer.
@@ -104,9 +89,8 @@ std::map<std::uint32_t, LaunchFacts> LaunchCollector::find() const {
         for (const auto& [last, of] : spans.lasts) {
             if (2 * of.ends <= spans.all) continue;
             for (const auto& [key, shares] : of.shares)
-                if (shares.size() >= fewest_shares) facts.shares.emplace_back(key, median_of(shares));
+                if (shares.size() >= fewest_shares) facts.shares.try_emplace(key, median_of(shares));
         }
-        std::sort(facts.shares.begin(), facts.shares.end());
     }
     return found;
 }

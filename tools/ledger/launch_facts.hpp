@@ -29,18 +29,16 @@ class LaunchCollector {
     /// The spans of a phase in which a stream has the same last launch.
     struct LastLaunch {
         double ends = 0;  // of the phase
-        std::map<Launch::Key, std::vector<double>> shares{};
+        LaunchShares shares{};
     };
     struct PhaseSpans {
         std::map<std::size_t, std::vector<Span>> of_rank{};
         double all = 0;
         double ended = 0;  // with communication
-        std::map<Launch::Key, LastLaunch> lasts{};
+        std::map<std::uint64_t, LastLaunch> lasts{};
 
         [[nodiscard]] bool goes_on() const;
     };
-
-    static void add_shares(std::uint32_t stream, const Interval& span, const WaitsBesideWork& beside, PhaseSpans& of);
 
     std::size_t rank_ = 0;
     std::map<std::uint32_t, PhaseSpans> phases_;

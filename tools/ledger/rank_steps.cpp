@@ -312,8 +312,13 @@ void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_
         const bool at_end = local.interval.end_ns - item.interval.end_ns <= tolerance_ns;
         const LaunchFacts* const facts = (*uses_)[local.phase].launches;
         if (beside && !(facts != nullptr && facts->goes_on))
-            beside_.add({item.sample->stream(), (*uses_)[item.phase].number, item.sample->seq(), item.interval,
-                         item.waiting().length_ns(), item.launch_ns(), item.is_for_late, at_end});
+            beside_.add({{CommBesideWork::key_of((*uses_)[item.phase].number, item.sample->seq())},
+                         item.sample->stream(),
+                         item.interval,
+                         item.waiting().length_ns(),
+                         item.launch_ns(),
+                         item.is_for_late,
+                         at_end});
         if (!at_end && (!nested || beside)) continue;
         const std::int64_t begin_ns = beside ? item.waiting_end_ns : item.interval.begin_ns;
         blocked_.push_back(
@@ -331,6 +336,7 @@ StepAnalyser::Blocked StepAnalyser::find_blocked(const Item& local, std::size_t 
     sort_by_what_they_block(local, first_comm);
     if (blocked_.empty() && beside_.empty()) return {};
     for (Intervals* intervals : {&blocked_, &blocked_waits_}) unite(*intervals);
+    beside_.find_launches(local.interval);
     if (launches_ != nullptr && !beside_.empty())
         launches_->take((*uses_)[local.phase].number, local.interval, beside_);
     Blocked blocked = beside_.until(local.interval, (*uses_)[local.phase].launches);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/depths.hpp"
+
 namespace cep::tool {
 namespace {
 
@@ -44,52 +46,44 @@ std::int64_t held_up_ns(const CommBesideWork& late, std::int64_t behind_ns, std:
     return std::clamp<std::int64_t>(late.interval.length_ns() - std::max(behind_ns, host_ns), 0, late.waiting_ns);
 }
 
-}  // namespace
+using Sum = WaitsBesideWork::Sum;
+using OnStream = std::span<const CommBesideWork>;
 
-double LaunchFacts::share_of(Launch::Key key) const {
-    const auto known = std::lower_bound(shares.begin(), shares.end(), key,
-                                        [](const auto& one, Launch::Key other) { return one.first < other; });
-    return known == shares.end() || known->first != key ? NAN : known->second;
-}
-
-WaitsBesideWork::Sum WaitsBesideWork::until(const Interval& phase, const LaunchFacts* facts) const {
-    Sum most;
-    for (auto at = all_.begin(); at != all_.end(); ++at) {
-        const auto is_on_its_stream = [at](const CommBesideWork& one) { return one.stream == at->stream; };
-        if (std::any_of(all_.begin(), at, is_on_its_stream)) continue;
-        const Sum sum = on_stream(at->stream, phase, facts);
-        most.ns = std::max(most.ns, sum.ns);
-        most.for_late_ns = std::max(most.for_late_ns, sum.for_late_ns);
-        most.hidden_ns = std::max(most.hidden_ns, sum.hidden_ns);
+// The launch that comes last of those that tell it. Where the row of the last one was lost, all behind it is waiting.
+std::optional<Sum> find_behind_work(OnStream all, const Interval& phase, const LaunchFacts& facts) {
+    double work_ns = NAN;
+    for (const CommBesideWork& one : all) {
+        const bool is_behind_lost = &one == &all.front() && one.seq() > 0 && !std::isnan(facts.share_of(one.key - 1));
+        const double told_ns = work_told_by(one, facts.share_of(one.key));
+        if (!is_behind_lost && !std::isnan(told_ns)) work_ns = told_ns;
     }
-    return most;
+    const CommBesideWork& last = all.back();
+    const bool goes_on_behind = !last.is_at_end && facts.share_of(last.key) == 1;
+    if (std::isnan(work_ns) || goes_on_behind) return std::nullopt;
+    const std::int64_t until_ns = last.is_at_end ? last.interval.begin_ns + last.waiting_ns : phase.end_ns;
+    const std::int64_t ns = std::max<std::int64_t>(0, until_ns - phase.begin_ns - static_cast<std::int64_t>(work_ns));
+    return Sum{ns, last.is_for_late ? ns : 0, ns};
 }
 
-WaitsBesideWork::Sum WaitsBesideWork::on_stream(std::uint32_t stream, const Interval& phase,
-                                                const LaunchFacts* facts) const {
+Sum find_on_stream(OnStream comm, const Interval& phase, const LaunchFacts* facts) {
     if (facts != nullptr && !facts->shares.empty())
-        if (const std::optional<Sum> known = behind_work(stream, phase, *facts)) return *known;
-    const auto is_on = [stream](const CommBesideWork& one) { return one.stream == stream; };
+        if (const std::optional<Sum> known = find_behind_work(comm, phase, *facts)) return *known;
     const bool ends_phase =
-        std::any_of(all_.begin(), all_.end(), [&](const CommBesideWork& one) { return is_on(one) && one.is_at_end; });
-    const std::int64_t behind_ns = phase.end_ns - std::find_if(all_.rbegin(), all_.rend(), is_on)->interval.end_ns;
+        std::any_of(comm.begin(), comm.end(), [](const CommBesideWork& one) { return one.is_at_end; });
+    const std::int64_t behind_ns = phase.end_ns - comm.back().interval.end_ns;
     Queue all;
     Queue for_late;
     Sum held;
-    std::int64_t end_ns = 0;  // of the one before
-    std::int64_t launch_ns = 0;
-    for (const CommBesideWork& one : all_) {
-        if (!is_on(one)) continue;
-        const bool is_late = one.interval.begin_ns - end_ns <= tolerance_ns;
+    std::int64_t launch_ns = 0;  // of the one before
+    for (const CommBesideWork& one : comm) {
         const bool has_launch = one.launch_ns != SpanSegment::no_launch;
         const std::int64_t host_ns = has_launch ? one.launch_ns - launch_ns : 0;
-        end_ns = one.interval.end_ns;
         launch_ns = has_launch ? one.launch_ns : one.interval.begin_ns;
-        const std::int64_t held_ns = is_late ? held_up_ns(one, behind_ns, host_ns) : 0;
-        all.add(one.waiting_ns, is_late);
+        const std::int64_t held_ns = one.is_late ? held_up_ns(one, behind_ns, host_ns) : 0;
+        all.add(one.waiting_ns, one.is_late);
         held.hidden_ns += held_ns;
         if (!one.is_for_late) continue;
-        for_late.add(one.waiting_ns, is_late);
+        for_late.add(one.waiting_ns, one.is_late);
         held.for_late_ns += held_ns;
     }
     const std::int64_t ns = all.waiting_ns(ends_phase);
@@ -97,26 +91,34 @@ WaitsBesideWork::Sum WaitsBesideWork::on_stream(std::uint32_t stream, const Inte
     return {ns, std::max(for_late.waiting_ns(false), held.for_late_ns), held.hidden_ns};
 }
 
-// The launch that comes last of those that tell it. Where the row of the last one was lost, all behind it is waiting.
-std::optional<WaitsBesideWork::Sum> WaitsBesideWork::behind_work(std::uint32_t stream, const Interval& phase,
-                                                                 const LaunchFacts& facts) const {
-    constexpr double least_share = 0.05;
-    double work_ns = NAN;
-    double last_share = NAN;
-    const CommBesideWork* last = nullptr;
-    for_each_launch(stream, phase, [&](const CommBesideWork& one, const Launch& launch) {
-        const auto [of, seq] = launch.key;
-        const bool is_behind_lost = last == nullptr && seq > 0 && !std::isnan(facts.share_of({of, seq - 1}));
-        last = &one;
-        last_share = facts.share_of(launch.key);
-        if (launch.is_free && !is_behind_lost && last_share > least_share)
-            work_ns = static_cast<double>(launch.after_ns) / last_share;
+}  // namespace
+
+// Without numbers, they count in their order. Behind one whose row was lost, one may have been late.
+// Only one that follows at once was late. With the wider limit of held_up_within_ms(), the saving that is said of the
+// training fsdp_hidden_waits would be 24 % instead of 21 %; 15 % was measured.
+void WaitsBesideWork::find_launches(const Interval& phase) {
+    const bool has_seq = std::any_of(all_.begin(), all_.end(), [](const auto& one) { return one.seq() != 0; });
+    const CommBesideWork* before = nullptr;
+    for (CommBesideWork& one : all_) {
+        if (before != nullptr && before->stream != one.stream) before = nullptr;
+        if (!has_seq && before != nullptr) one.key += before->seq() + 1;
+        one.is_late = before != nullptr && one.interval.begin_ns - before->interval.end_ns <= tolerance_ns;
+        const bool is_next = before == nullptr || before->phase() != one.phase() || one.key == before->key + 1;
+        one.is_free = is_next && !one.is_late;
+        one.after = one.interval.begin_ns - phase.begin_ns;
+        before = &one;
+    }
+}
+
+WaitsBesideWork::Sum WaitsBesideWork::until(const Interval& phase, const LaunchFacts* facts) const {
+    Sum most;
+    for_each_stream([&](OnStream comm) {
+        const Sum sum = find_on_stream(comm, phase, facts);
+        most.ns = std::max(most.ns, sum.ns);
+        most.for_late_ns = std::max(most.for_late_ns, sum.for_late_ns);
+        most.hidden_ns = std::max(most.hidden_ns, sum.hidden_ns);
     });
-    const bool goes_on_behind = !last->is_at_end && last_share == 1;
-    if (std::isnan(work_ns) || goes_on_behind) return std::nullopt;
-    const std::int64_t until_ns = last->is_at_end ? last->interval.begin_ns + last->waiting_ns : phase.end_ns;
-    const std::int64_t ns = std::max<std::int64_t>(0, until_ns - phase.begin_ns - static_cast<std::int64_t>(work_ns));
-    return Sum{ns, last->is_for_late ? ns : 0, ns};
+    return most;
 }
 
 }  // namespace cep::tool

@@ -13,10 +13,8 @@ constexpr double same_end = 0.75;          // tolerances between ends of the sam
 constexpr double mostly = 0.5;             // of a span, from the last launch in it to the end of that: it is waiting
 constexpr double little_behind = 0.1;      // of a span, that such a one goes on when it need not wait any more
 
-/// Communication that began inside of a span of another stream.
-struct InnerLaunch {
+struct PieceLaunch : InnerLaunch<double> {
     std::uint32_t piece;
-    bool held_up;  // by the communication before it
 };
 
 class InnerLaunches {
@@ -24,7 +22,7 @@ class InnerLaunches {
     InnerLaunches(const RankPieces& pieces, double tolerance_ms) : pieces_(pieces), tolerance_ms_(tolerance_ms) {}
 
     /// In the order of their starts.
-    const std::vector<InnerLaunch>& find(std::uint32_t outer) {
+    const std::vector<PieceLaunch>& find(std::uint32_t outer) {
         found_.clear();
         double last_end_ms = -INFINITY;
         for (std::size_t stream = 0; stream < pieces_.stream_ends.size(); ++stream) {
@@ -34,7 +32,7 @@ class InnerLaunches {
         }
         last_end_ms_ = last_end_ms;
         behind_ms_ = pieces_.all[outer].end_ms - last_end_ms;
-        std::stable_sort(found_.begin(), found_.end(), [this](const InnerLaunch& a, const InnerLaunch& b) {
+        std::stable_sort(found_.begin(), found_.end(), [this](const PieceLaunch& a, const PieceLaunch& b) {
             return pieces_.all[a.piece].start_ms < pieces_.all[b.piece].start_ms;
         });
         const double length_ms = pieces_.all[outer].own_ms;
@@ -69,7 +67,8 @@ class InnerLaunches {
         for (; at < end && pieces_.all[at].start_ms < outer.end_ms - tolerance_ms_; ++at) {
             const Piece& piece = pieces_.all[at];
             if (!piece.is_comm) continue;
-            found_.push_back({at, piece.start_ms <= before_ms + held_up_within_ms(before_length_ms, tolerance_ms_)});
+            const bool is_free = piece.start_ms > before_ms + held_up_within_ms(before_length_ms, tolerance_ms_);
+            found_.push_back({{piece.key, piece.start_ms - outer.start_ms, is_free}, at});
             before_ms = piece.end_ms;
             before_length_ms = piece.own_ms;
             last_end_ms = std::max(last_end_ms, piece.end_ms);
@@ -79,7 +78,7 @@ class InnerLaunches {
 
     const RankPieces& pieces_;
     const double tolerance_ms_;
-    std::vector<InnerLaunch> found_;
+    std::vector<PieceLaunch> found_;
     double last_end_ms_ = -INFINITY;
     double behind_ms_ = INFINITY;
     bool is_mostly_waiting_ = false;
@@ -92,7 +91,7 @@ struct SpanEnds {
     std::size_t seen = 0;
     std::size_t blocked = 0;
     std::unordered_map<std::uint64_t, std::size_t> launches;
-    std::unordered_map<std::uint64_t, std::vector<double>> shares;
+    LaunchShares shares;
     std::unordered_map<std::uint64_t, std::vector<double>> inner_lengths_ms;
 };
 
@@ -105,31 +104,19 @@ double usually_behind_ms(const SpanEnds& ends) {
     return behind_ms > 0 && behind_ms <= most ? behind_ms : 0;
 }
 
-/// Where the last launch was not held up, all of those that were not of them show at which share of the work they come.
-void add_shares(const RankPieces& pieces, std::uint32_t outer, const std::vector<InnerLaunch>& inner, SpanEnds& ends) {
-    ++ends.blocked;
-    for (const InnerLaunch& launch : inner) ++ends.launches[pieces.all[launch.piece].key];
-    if (inner.back().held_up) return;
-    const double own_ms = pieces.all[inner.back().piece].start_ms - pieces.all[outer].start_ms;
-    for (const InnerLaunch& launch : inner)
-        if (!launch.held_up && own_ms > 0)
-            ends.shares[pieces.all[launch.piece].key].push_back(
-                (pieces.all[launch.piece].start_ms - pieces.all[outer].start_ms) / own_ms);
-}
-
-bool are_all_there(const RankPieces& pieces, const std::vector<InnerLaunch>& inner, const UsualLaunches& usual) {
+bool are_all_there(const std::vector<PieceLaunch>& inner, const UsualLaunches& usual) {
     return std::all_of(usual.begin(), usual.end(), [&](const auto& expected) {
         return std::any_of(inner.begin(), inner.end(),
-                           [&](const InnerLaunch& launch) { return pieces.all[launch.piece].key == expected.first; });
+                           [&](const PieceLaunch& launch) { return launch.key == expected.first; });
     });
 }
 
 /// When the first communication ends that waited for other ranks. Work that comes later may have waited for it.
-double first_wait_ends_ms(const RankPieces& pieces, const std::vector<InnerLaunch>& inner, const UsualLaunches& usual,
+double first_wait_ends_ms(const RankPieces& pieces, const std::vector<PieceLaunch>& inner, const UsualLaunches& usual,
                           double tolerance_ms) {
     constexpr double longer = 2;
     double first_ms = INFINITY;
-    for (const InnerLaunch& launch : inner) {
+    for (const PieceLaunch& launch : inner) {
         const Piece& piece = pieces.all[launch.piece];
         const auto found = usual.find(piece.key);
         if (found == usual.end()) continue;
@@ -141,23 +128,21 @@ double first_wait_ends_ms(const RankPieces& pieces, const std::vector<InnerLaunc
 
 /// From the share of the work at which the last launch comes. What waited before that launch may have held it up: then
 /// an earlier one shows that the work took clearly less. NaN if it cannot be known.
-double own_work_ms(const RankPieces& pieces, std::uint32_t outer, const std::vector<InnerLaunch>& inner,
-                   const UsualLaunches& usual, double tolerance_ms) {
-    constexpr double least_share = 0.05;
+double own_work_ms(const RankPieces& pieces, const std::vector<PieceLaunch>& inner, const UsualLaunches& usual,
+                   double tolerance_ms) {
     constexpr double clearly_less = 0.9;
-    const double start_ms = pieces.all[outer].start_ms;
     bool has_share = false;
     for (const auto& [key, launch] : usual) has_share |= !std::isnan(launch.share);
-    if (!has_share) return pieces.all[inner.back().piece].start_ms - start_ms;
+    if (!has_share) return inner.back().after;
     const double wait_ends_ms = first_wait_ends_ms(pieces, inner, usual, tolerance_ms);
     double own_ms = NAN;
     double least_ms = INFINITY;
-    for (const InnerLaunch& launch : inner) {
-        const Piece& piece = pieces.all[launch.piece];
-        const auto found = usual.find(piece.key);
-        if (launch.held_up || found == usual.end() || !(found->second.share > least_share)) continue;
-        own_ms = (piece.start_ms - start_ms) / found->second.share;
-        if (piece.start_ms < wait_ends_ms) least_ms = INFINITY;
+    for (const PieceLaunch& launch : inner) {
+        const auto found = usual.find(launch.key);
+        const double told_ms = found == usual.end() ? NAN : work_told_by(launch, found->second.share);
+        if (std::isnan(told_ms)) continue;
+        own_ms = told_ms;
+        if (pieces.all[launch.piece].start_ms < wait_ends_ms) least_ms = INFINITY;
         least_ms = std::min(least_ms, own_ms);
     }
     return least_ms < clearly_less * own_ms ? least_ms : own_ms;
@@ -180,17 +165,19 @@ BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms) {
         if (inner.empty()) return;
         ends.behind_ms.push_back(launches.behind_ms());
         ends.lengths_ms.push_back(pieces.all[i].own_ms);
-        for (const InnerLaunch& launch : inner) {
+        for (const PieceLaunch& launch : inner) {
             const Piece& piece = pieces.all[launch.piece];
             ends.inner_lengths_ms[piece.key].push_back(piece.end_ms - piece.start_ms);
         }
     });
     for (auto& [key, ends] : spans)
         if (!ends.behind_ms.empty()) ends.usually_behind_ms = usually_behind_ms(ends);
-    for_each_span([](const RankPieces& pieces, std::uint32_t i, const InnerLaunches& launches, const auto& inner,
-                     SpanEnds& ends) {
+    for_each_span([](const auto&, std::uint32_t, const InnerLaunches& launches, const auto& inner, SpanEnds& ends) {
         const bool is_blocked = launches.ends_with_them(ends.usually_behind_ms) || launches.is_mostly_waiting();
-        if (!inner.empty() && is_blocked) add_shares(pieces, i, inner, ends);
+        if (inner.empty() || !is_blocked) return;
+        ++ends.blocked;
+        for (const PieceLaunch& launch : inner) ++ends.launches[launch.key];
+        add_shares(inner, ends.shares);
     });
     BlockedEnds blocked;
     for (auto& [key, ends] : spans) {
@@ -220,8 +207,8 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         if (found == blocked.end()) continue;
         const auto& inner = launches.find(i);
         const BlockedEnd& end = found->second;
-        const bool all_there = are_all_there(pieces, inner, end.launches);
-        const double own_ms = all_there ? own_work_ms(pieces, i, inner, end.launches, tolerance_ms) : NAN;
+        const bool all_there = are_all_there(inner, end.launches);
+        const double own_ms = all_there ? own_work_ms(pieces, inner, end.launches, tolerance_ms) : NAN;
         if (all_there && !launches.ends_with_them(end.behind_ms) &&
             !launches.waited_for_them(pieces.all[i].start_ms + own_ms))
             continue;

@@ -3,13 +3,13 @@
 // Pieces: the rows of one rank in one step, cut into what ran one after the other on each stream.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
 
+#include "model/inner_launches.hpp"
 #include "model/job_rows.hpp"
 
 namespace cep::tool {
@@ -81,11 +81,5 @@ struct RankPieces {
 
 /// `tolerance_ms`: times closer than this are the same. Sorts the rows.
 void cut_into_pieces(std::span<TimedRow> rows, const RankRows& of_rank, double tolerance_ms, RankPieces& pieces);
-
-/// Communication that begins so soon after the one before it on its stream was held up by that.
-[[nodiscard]] inline double held_up_within_ms(double length_before_ms, double tolerance_ms) {
-    constexpr double share = 0.15;
-    return std::max(5 * tolerance_ms, share * length_before_ms);
-}
 
 }  // namespace cep::tool
