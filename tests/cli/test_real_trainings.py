@@ -195,6 +195,15 @@ def test_a_rank_that_no_step_contradicts_is_named_though_its_steps_drift(cep):
     assert 100 * (1 - 1 / verdict["job_slowdown"]) > 60
 
 
+def test_a_slow_rank_is_named_though_the_host_that_waits_for_it_changes_its_pace(cep):
+    """Forward takes 37 ms on rank 1 in each of 59 steps, and 13, 8 and 13 on rank 0. That changes no step: all take 44 ms."""
+    verdict = cep.summary(TRAININGS / "transformers_hosts.jsonl.zst")["verdict"]
+    (group,) = verdict["groups"]
+    assert (group["slow_ranks"], group["typical"]["phase"], group["typical"]["pattern"]) == ([1], "forward", "persistent")
+    assert 100 * (1 - 1 / verdict["job_slowdown"]) > 30
+    assert verdict["changes"] == []
+
+
 @pytest.mark.parametrize("clock", ("host", "gpu"))
 def test_uneven_routing_is_not_mended_by_taking_it_away(cep, tmp_path, clock):
     """All of the same work stays: measured without the fault, steps took 26 % less time. A GPU's rows of one stream are alike."""

@@ -127,13 +127,19 @@ class History {
         std::vector<Sides> all_sides;
         for (const ChangePoint& point : find_change_points(values_at(step_ms_, indices))) {
             const Sides sides = sides_of(point, indices);
-            // What a straggler costs is an estimate: a step that did not change so as a whole changed by its error.
-            if (sides.sign() * sides.difference(table_.median_step_ms) <= 0 || is_of_straggler(sides)) continue;
+            if (is_hidden(sides) || is_of_straggler(sides)) continue;
             all_sides.push_back(sides);
             changes.push_back(change_of(point, indices));
         }
         if (!changes.empty()) find_phases(all_sides, changes);
         return changes;
+    }
+
+    /// What a straggler costs is an estimate, and while it sets the pace, a change of the others costs nothing: steps
+    /// as they were have to change, too.
+    [[nodiscard]] bool is_hidden(const Sides& sides) const {
+        constexpr double least = 0.5;
+        return sides.sign() * sides.difference(table_.median_step_ms) <= least * std::abs(sides.difference(step_ms_));
     }
 
     /// Where some rank is slow, that it grows slower before it is clearly so is no change of the others: they wait.

@@ -110,22 +110,28 @@ class SlowStepSearch {
         const double ranges = std::max(1.0, positions * positions / 2);
         chance_ = std::min(1.0, scale_.tests * ranges * chance_of_median(deviation_, excess_ms, steps));
         halfway_ms_ = excess_ms / 2;
-        if (is_unanimous(excess_ms)) most_chance_ = StragglerRules::false_alarms_of_all;
+        const double times = times_in_each_step(excess_ms);
+        const bool is_lasting = times >= StragglerRules::several_times && !std::isinf(times) &&
+                                count_values(excess_ms_) >= StragglerRules::lasting_steps;
+        if (is_lasting || times >= StragglerRules::many_times) most_chance_ = StragglerRules::false_alarms_of_all;
+        if (is_lasting) chance_ = std::min(chance_, most_chance_);
         const std::size_t windows = deviation_.usual_peers().size() * (excess_ms_.size() / range.length());
         return chance_ <= most_chance_ &&
                excess_ms >= spread_multiple(windows) * deviation_.spread_ms(range.length()) &&
                !is_usual_burst(range, ranges);
     }
 
-    // Where steps are alike for as long as noise may last, a few of them do not tell a level from noise. But noise does
-    // not make a phase several times as long in each step, and never less than half of that.
-    [[nodiscard]] bool is_unanimous(double excess_ms) const {
-        std::vector<double> usual_ms;
+    /// How many times as long it takes, where no step contradicts it; infinite if usually it takes next to nothing.
+    /// Where steps are alike for as long as noise may last, a few of them do not tell a level from noise. But noise
+    /// does not make a phase several times as long in each step, and never less than half of that.
+    [[nodiscard]] double times_in_each_step(double excess_ms) const {
+        std::vector<double> all_usual_ms;
         for (std::size_t step = 0; step < excess_ms_.size(); ++step) {
-            if (excess_ms_[step] <= halfway_ms_) return false;
-            usual_ms.push_back(deviation_.usual_ms(step));
+            if (excess_ms_[step] <= halfway_ms_) return 0;
+            all_usual_ms.push_back(deviation_.usual_ms(step));
         }
-        return excess_ms >= (StragglerRules::many_times - 1) * median_of(std::move(usual_ms));
+        const double usual_ms = median_of(std::move(all_usual_ms));
+        return usual_ms > scale_.floor_ms ? 1 + (excess_ms / usual_ms) : std::numeric_limits<double>::infinity();
     }
 
     /// Whether usual ranks have such steps as well, and as many as in this range by chance.

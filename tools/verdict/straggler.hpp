@@ -24,9 +24,10 @@ struct StragglerRules {
     static constexpr double noise_multiple = 4.5;      // of the robust standard deviations over steps and over ranks
     static constexpr double spread_chance = 1e-4;      // of so many spreads over ranks, by Student's distribution
     static constexpr double false_alarms = 1e-4;       // a job: chance that noise makes any rank look like a straggler
-    static constexpr double false_alarms_of_all =
-        0.05;  // the same, if no step contradicts it, and it takes many times as long
+    static constexpr double false_alarms_of_all = 0.05;  // the same, where each step takes many times as long
     static constexpr double many_times = 4;
+    static constexpr double several_times = 2.5;  // in each of so many steps: that is slow as long as it was recorded
+    static constexpr std::size_t lasting_steps = 40;
     static constexpr double may_be_chance = 0.05;  // the same chance, of what is no finding but a reason to abstain
     static constexpr double nearly_all = 0.85;     // of steps
     static constexpr double hardly_any = 0.08;     // of steps
