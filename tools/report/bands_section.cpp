@@ -15,12 +15,6 @@ namespace {
 using tool::format_duration_ms;
 using tool::format_integer;
 
-double largest(const std::vector<double>& values) {
-    double most = 0;
-    for (const double value : values) most = std::fmax(most, value);
-    return most;
-}
-
 /// The middle of the column that has the step, or of the first one after it; nothing outside of all.
 std::optional<double> x_of_step(const Plot& plot, const Bins& steps, std::int64_t step) {
     if (steps.size() == 0 || step < steps.first.front() || step > steps.last.back()) return std::nullopt;
@@ -52,8 +46,9 @@ void draw_band(Svg& svg, const Plot& plot, const Band& band, const PhaseView& ph
     constexpr double tallest = 3;  // times the median: what is longer in few steps touches the top
     constexpr double few = 0.05;
     const double median = nearest_quantile(band.p50_ms, 0.5);
-    const double usual = std::max({nearest_quantile(band.max_ms, 1 - few), tallest * median, largest(band.p50_ms)});
-    const double most = std::min(largest(band.max_ms), usual);
+    const double usual =
+        std::max({nearest_quantile(band.max_ms, 1 - few), tallest * median, nearest_quantile(band.p50_ms, 1)});
+    const double most = std::min(nearest_quantile(band.max_ms, 1), usual);
     const Axis y(0, most > 0 ? 1.08 * most : 1, plot.bottom, plot.top);
     draw_values_at_left(svg, plot, y, 3, tick_ms);
     svg.band("band " + phase.color(), points_of(plot, band.p90_ms, y), points_of(plot, band.p10_ms, y));

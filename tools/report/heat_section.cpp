@@ -67,7 +67,7 @@ Figure draw(const JobView& view, const HeatMap& heat) {
     svg.text("title", {plot.left, 20}, Anchor::start, what);
     svg.end_group();
     draw_legend(svg, plot, layer.scale);
-    svg.group("heat-plot", plot.box());
+    svg.group("heat-plot", plot);
     svg.rect("hatch", plot.left, plot.top, plot.width(), height);
     svg.png(plot.left, plot.top, plot.width(), height, heat.png);
     svg.rect("frame", plot.left, plot.top, plot.width(), height);

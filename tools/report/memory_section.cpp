@@ -24,10 +24,6 @@ struct MemoryCounter {
     double capacity_bytes = 0;   // 0 if it is not known
 };
 
-bool is_memory(std::string_view counter) {
-    return counter.starts_with(memory_prefix) && counter.ends_with("_bytes");
-}
-
 /// Ranks that share a column: the one with the most.
 std::vector<std::size_t> column_ranks(const std::vector<float>& by_rank) {
     constexpr std::size_t most_columns = 240;
@@ -101,7 +97,8 @@ std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view
         for (const tool::RunSeries& series : all_series)
             for (const auto& [name, counter] : series.counters) {
                 const std::size_t index = view.index_of(rank);
-                if (!is_memory(name) || index == view.ranks.size()) continue;
+                const bool is_memory = name.starts_with(memory_prefix) && name.ends_with("_bytes");
+                if (!is_memory || index == view.ranks.size()) continue;
                 if (name == capacity_counter) {
                     if (counter.max > 0 && (capacity_bytes == 0 || counter.max < capacity_bytes))
                         capacity_bytes = counter.max;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/units.hpp"
@@ -120,10 +121,9 @@ void Svg::text(std::string_view style, Point at, Anchor anchor, std::string_view
                         number(at.second), attributes[static_cast<std::size_t>(anchor)], html_text(text));
 }
 
-void Svg::group(std::string_view id, const std::array<double, 4>& left_top_right_bottom, double width_ms) {
-    const auto& [left, top, right, bottom] = left_top_right_bottom;
-    svg_ += fmt::format("<g id=\"{}\" data-box=\"{} {} {} {}\" data-ms=\"{}\">\n", id, number(left), number(top),
-                        number(right), number(bottom), width_ms);
+void Svg::group(std::string_view id, const Plot& plot, double width_ms) {
+    svg_ += fmt::format("<g id=\"{}\" data-box=\"{} {} {} {}\" data-ms=\"{}\">\n", id, number(plot.left),
+                        number(plot.top), number(plot.right), number(plot.bottom), width_ms);
 }
 
 void Svg::group(std::string_view id) {
@@ -205,7 +205,7 @@ void draw_column_numbers(Svg& svg, const Plot& plot, const std::vector<std::int6
 }
 
 void draw_axis_name(Svg& svg, const Plot& plot, std::string_view name) {
-    svg.text("axis", {plot.middle(), plot.bottom + 34}, Anchor::middle, name);
+    svg.text("axis", {plot.left + plot.width() / 2, plot.bottom + 34}, Anchor::middle, name);
 }
 
 std::string bars_html(const std::vector<Bar>& bars, double most, const std::string& description) {

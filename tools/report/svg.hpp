@@ -4,7 +4,6 @@
 // follows its theme.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -31,9 +30,7 @@ struct Plot {
     double top = 0;
     double bottom = 0;
 
-    [[nodiscard]] std::array<double, 4> box() const { return {left, top, right, bottom}; }
     [[nodiscard]] double width() const { return right - left; }
-    [[nodiscard]] double middle() const { return left + width() / 2; }
     /// The middle of one of `count` columns of equal width.
     [[nodiscard]] double middle_of(std::size_t column, std::size_t count) const {
         return left + (static_cast<double>(column) + 0.5) * width() / static_cast<double>(count);
@@ -62,7 +59,7 @@ class Svg {
     void circle(std::string_view style, Point centre, double radius, std::string_view tip = {});
     void text(std::string_view style, Point at, Anchor anchor, std::string_view text);
     /// What the script of the page changes when a part is enlarged: the area of a plot, and the time that it is wide.
-    void group(std::string_view id, const std::array<double, 4>& left_top_right_bottom, double width_ms = 0);
+    void group(std::string_view id, const Plot& plot, double width_ms = 0);
     void group(std::string_view id);
     void end_group() { svg_ += "</g>\n"; }
     /// `data`: base64 of a PNG.

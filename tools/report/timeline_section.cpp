@@ -367,7 +367,7 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
     svg.group(fmt::format("ticks-{}", index));
     draw_values_below(svg, plot, x, 7, tick_ms);
     svg.end_group();
-    svg.group(fmt::format("spans-{}", index), plot.box(), step.length_ms);
+    svg.group(fmt::format("spans-{}", index), plot, step.length_ms);
     for (const TimelineSpan& span : step.spans) {
         const PhaseView& phase = view.phases[span.phase];
         const double from = x(span.start_ms);
