@@ -87,6 +87,13 @@ def test_start_up_and_checkpoints_are_no_part_of_the_steps_that_a_saving_is_of(a
     assert says_truth(simulated, answer) and answer.ranks == [3]
 
 
+def test_what_only_steps_that_do_not_count_have_takes_its_time_on_all_ranks(answer_of):
+    _, answer = answer_of("ddp slow rank, checkpoints of all")
+    replay = answer.verdict["replay"]
+    assert replay["shares"]["ranks"] == pytest.approx(1, abs=0.01)
+    assert replay["slowest_ranks_share"] == pytest.approx(1, abs=0.01)
+
+
 @pytest.mark.parametrize("name", ["tensor slow rank, left at different times",
                                   "tensor rank at half speed, left at different times"])
 def test_groups_without_names_whose_ranks_leave_at_different_times_are_told_by_when_they_overlap(answer_of, name):

@@ -17,6 +17,12 @@ namespace {
 constexpr std::size_t least_values = 8;  // of a group's collective, to know how long it takes there
 constexpr std::size_t most_values = 5'000;
 
+/// Next to nothing for steps that do not count: what only these do takes the time that it takes there.
+double weight_of(const StepGraph& graph) {
+    constexpr double next_to_nothing = 1e-9;
+    return std::max(graph.weight, next_to_nothing);
+}
+
 using PhaseSegment = std::tuple<bool, std::uint16_t, std::uint32_t>;
 
 PhaseSegment segment_of(const NodeKey& key) {
@@ -74,8 +80,8 @@ void TypicalWork::find_means(std::span<const StepGraph> graphs) {
         for (std::size_t node = 0; node < graph.size(); ++node) {
             if (graph.weights[node] != Weight::observed || model_.keys[graph.keys[node]].is_comm) continue;
             Sum& sum = of_rank[graph.ranks[node] * classes_ + class_of_[graph.keys[node]]];
-            sum.ms += graph.weight * static_cast<double>(graph.own_ms[node]);
-            sum.count += graph.weight;
+            sum.ms += weight_of(graph) * static_cast<double>(graph.own_ms[node]);
+            sum.count += weight_of(graph);
         }
     std::vector<Mean> of_class(classes_);
     std::vector<Mean> of_role(model_.roles.count() * classes_);
@@ -118,8 +124,8 @@ std::vector<double> TypicalWork::count_idle_ranks(std::span<const StepGraph> gra
         for (const auto& [rank, end] : graph.ends) ++ranks[model_.roles.of_rank[rank]];
         for (auto at = doers.begin(); at != doers.end();) {
             const std::uint32_t key = at->first;
-            idle[key] += graph.weight * ranks[model_.keys[key].role];
-            for (; at != doers.end() && at->first == key; ++at) idle[key] -= graph.weight;
+            idle[key] += weight_of(graph) * ranks[model_.keys[key].role];
+            for (; at != doers.end() && at->first == key; ++at) idle[key] -= weight_of(graph);
         }
     }
     return idle;
