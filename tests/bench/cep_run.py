@@ -5,6 +5,7 @@
     python3 cep_run.py --trainers gan --rounds 30
     python3 cep_run.py --ranks 2                # torchrun: NCCL on GPUs, else gloo
     python3 cep_run.py --cold                   # with other work between two steps, not timed: nothing is in the caches
+    python3 cep_run.py --instructions           # instructions in the place of time, by valgrind: they vary far less
 
 Each trainer runs under `cep run`, every 10th step recorded, as one process (or one for each rank): processes differ by more
 than cep costs. In turns of 30 steps it trains without cep, whose replacements and hooks in PyTorch are taken out for so long,
@@ -19,6 +20,9 @@ Each by three clocks: elapsed time, the processor time of the trainer's thread, 
 the process: of all its threads, of which one runs the backward if there is a GPU. A value is the median of the differences; the
 95 % interval is of 2,000 resamplings of the rounds.
 
+With --instructions the trainer runs under callgrind, some 50 times slower, and needs few rounds. Then the cost is
+that of the trainer's thread, in thousands of instructions: on a processor of today, a microsecond is 2 to 5 of them.
+
     gan           two DDP models, two optimizers, GradScaler, clipping, an average of the weights
     transformer   DDP, four micro-batches with no_sync(), activation checkpointing
     lightning     a Trainer of Lightning
@@ -30,6 +34,7 @@ import contextlib
 import copy
 import gc
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -133,6 +138,8 @@ class Batches(torch.utils.data.IterableDataset):
     def _begin_step(self):
         from cep._life import open_profilers
 
+        if self.options.instructions:
+            self._count_instructions()
         is_recorded = any(profiler.recording for profiler in open_profilers)
         ends = [clock() for clock in CLOCKS.values()]
         self.between()
@@ -150,6 +157,11 @@ class Batches(torch.utils.data.IterableDataset):
         if len(self.begins) > 2 * self.options.rounds + 1:
             self._end()
         self.cep.take_out() if len(self.begins) % 2 else self.cep.put_back()
+
+    def _count_instructions(self):
+        if len(self.steps) == max(0, self.options.warm_up - 2 * EVERY):
+            subprocess.run(["callgrind_control", "--instr=on", str(os.getpid())], check=True, stdout=subprocess.DEVNULL)
+        os.getpgid(0)  # callgrind begins a new file, and sees this only while it counts
 
     def _end(self):
         (self.options.folder / f"times_{RANK}.json").write_text(json.dumps([self.steps, self.begins]))
@@ -278,6 +290,14 @@ def durations_us(steps, clock):
     return [1e6 * (after[clock] - before[clock]) for before, after in zip(steps, steps[1:])]
 
 
+def with_instructions(steps, folder):
+    """The steps, with 10⁹ instructions of the trainer's thread in the place of seconds: none before they were counted."""
+    files = sorted(folder.glob("instructions.*-01"), key=lambda path: int(path.suffixes[0][1:-3]))
+    counts = [int(re.search(r"^totals: (\d+)", path.read_text(), re.MULTILINE)[1]) for path in files]
+    counted = [0] * (len(steps) - len(counts)) + list(itertools.accumulate(counts))
+    return [(count / 1e9, is_recorded) for count, (*_, is_recorded) in zip(counted, steps)]
+
+
 class Round:
     """A turn with cep, between two without."""
 
@@ -332,23 +352,31 @@ def measure(trainer, options):
             launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}"]
         else:
             environment.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Transformers' Trainer takes all that it sees
-        command = [sys.executable, "-m", "cep.run", "--no-summary", "-o", folder, "--every", str(EVERY), "--", *launcher]
-        command += [__file__, "--train", trainer, "--folder", folder]
+        command = [sys.executable, "-m", "cep.run", "--no-summary", "-o", folder, "--every", str(EVERY), "--"]
+        if options.instructions:
+            environment["PYTHONHASHSEED"] = "0"
+            files = f"--callgrind-out-file={folder}/instructions"
+            counting = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--dump-before=getpgid"]
+            command += [*counting, files]
+        command += [*launcher, __file__, "--train", trainer, "--folder", folder]
         command += ["--rounds", str(options.rounds), "--warm-up", str(options.warm_up), *["--cold"] * options.cold]
+        command += ["--instructions"] * options.instructions
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         file = Path(folder, "times_0.json")
         if not file.exists():
             raise SystemExit(f"{trainer} ended with status {done.returncode}:\n{done.stdout[-4000:]}")
         steps, begins = json.loads(file.read_text())
-        report(trainer, options, steps, begins, collectives_in_a_step(Path(folder)))
+        collectives = collectives_in_a_step(Path(folder))
+        if options.instructions:
+            report_instructions(trainer, options, with_instructions(steps, Path(folder)), begins, collectives)
+        else:
+            report(trainer, options, steps, begins, collectives)
 
 
 def report(trainer, options, steps, begins, collectives):
     by_clock = {name: rounds_of(steps, begins, index) for index, name in enumerate(CLOCKS)}
     alone_us = statistics.median(one.alone_us for one in by_clock["elapsed"])
-    where = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
-    turns = f"{options.rounds} rounds of 2 × {TURN} steps" + ", out of the caches" * options.cold
-    print(f"{trainer}: {alone_us:,.0f} µs a step alone, {options.ranks} × {where}, {turns}")
+    print(f"{trainer}: {alone_us:,.0f} µs a step alone, {conditions(options)}")
     budget_us = 100 + 5 * collectives
     for title, value_of, budget in (
         ("not recorded, µs", not_recorded_us, "10"),
@@ -360,6 +388,20 @@ def report(trainer, options, steps, begins, collectives):
             print(f"        {name:17} {with_interval(value_of, rounds)}", flush=True)
 
 
+def report_instructions(trainer, options, steps, begins, collectives):
+    rounds = rounds_of(steps, begins, 0)
+    alone = statistics.median(one.alone_us for one in rounds)
+    print(f"{trainer}: {alone:,.0f} thousand instructions a step alone, {conditions(options)}")
+    print(f"    not recorded                     {with_interval(not_recorded_us, rounds)}")
+    print(f"    recorded, with {collectives:g} collectives     {with_interval(recorded_us, rounds)}", flush=True)
+
+
+def conditions(options):
+    where = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
+    turns = f"{options.rounds} rounds of 2 × {TURN} steps" + ", out of the caches" * options.cold
+    return f"{options.ranks} × {where}, {turns}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trainers", nargs="+", choices=tuple(TRAINERS), default=list(TRAINERS))
@@ -367,9 +409,12 @@ def main():
     parser.add_argument("--warm-up", type=int, default=100, help="steps before the first round")
     parser.add_argument("--ranks", type=int, default=1, help="processes of each trainer")
     parser.add_argument("--cold", action="store_true", help="other work between two steps, which is not timed")
+    parser.add_argument("--instructions", action="store_true", help="of the trainer's thread, in the place of time")
     parser.add_argument("--train", choices=tuple(TRAINERS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.instructions and options.ranks > 1:
+        parser.error("--instructions counts those of one process: --ranks 1")
     torch.set_num_threads(1)
     if options.train:
         torch.manual_seed(0)
