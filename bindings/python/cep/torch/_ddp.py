@@ -26,8 +26,8 @@ from ._pytorch import ProcessGroup, torch
 from ._steps import turn_with_steps
 
 _OPERATOR = "allreduce_"
-# By device: the key that the dispatcher tries before that of the backend.
-_KEYS = {"cpu": "AutogradCPU", "cuda": "AutogradCUDA"}
+# By device: the key that the dispatcher tries before that of the backend. By its name it would be looked for among all names.
+_KEYS = {"cpu": torch._C.DispatchKey.AutogradCPU, "cuda": torch._C.DispatchKey.AutogradCUDA}
 
 _c10d: Any = getattr(torch._C, "_distributed_c10d", None)
 # They make Python's objects of those that the dispatcher passes.
@@ -56,7 +56,7 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         self._found: dict[ProcessGroup, Group] = {}
         region = profiler.region("all_reduce", kind="comm")
         super().__init__(region, self._by_operator, self._note, _unbox_group, _unbox_work, _operator())
-        self._keys: set[str] = set()  # of the models' devices
+        self._keys: set[Any] = set()  # of the models' devices
         self._library: Any = torch.library.Library("c10d", "IMPL")
         # It keeps no profiler open.
         self._function = BucketFunction(self, torch._C._AutoDispatchBelowAutograd)
@@ -127,7 +127,7 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
             others._unregister()
         for key in self._keys:
             if torch._C._dispatch_has_kernel_for_dispatch_key(f"c10d::{_OPERATOR}", key):
-                raise RuntimeError(f"another function stands before c10d::{_OPERATOR} for {key}")
+                raise RuntimeError(f"another function stands before c10d::{_OPERATOR} for {key.name}")
 
     def _register(self) -> None:
         global _registered
