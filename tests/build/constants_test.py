@@ -16,7 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = ("ledger", "advice", "verdict", "replay", "stats", "matching")
 FILES = ("model/blocking_comm", "model/collectives", "model/comm_rows", "model/inner_launches", "model/job_rows",
-         "model/shared_names", "comm/comm_channels")  # of other rooms
+         "model/shared_names", "summary/step_picture", "comm/comm_channels")  # of other rooms
 NUMBER = r"(?:double|float|int|unsigned|auto|(?:std::)?size_t|std::u?int\d+_t)"
 CONSTANT = re.compile(rf"\bconstexpr\s+{NUMBER}\s+(\w+)\s*=\s*([^;]+);")
 RULE = re.compile(rf"^\s+{NUMBER}\s+(\w+)\s*=\s*\n?\s*([^;]+);", re.MULTILINE)  # of a struct

@@ -91,7 +91,7 @@ struct CompareCommand {
         const Job loaded = load(set, options);
         compare::JobFacts facts =
             compare::facts_of_job("compare", name, path.empty() ? files_from : path, loaded,
-                                  judge(loaded, {{}, input.reading().thread_count(), false, true}).verdict);
+                                  judge(loaded, {{}, input.reading().thread_count(), true}).verdict);
         report_inputs("compare: " + name, facts.inputs, facts.coverage, name == "A" ? "--run-a" : "--run-b");
         return facts;
     }

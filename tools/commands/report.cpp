@@ -87,7 +87,7 @@ struct ReportCommand {
         const Job before = load(set, options);
         report_inputs("report: A", before.inputs, before.coverage, "--run-a");
         return compare::facts_of_job("report", "A", compared.empty() ? files_from_compared : compared, before,
-                                     judge(before, {{}, input.reading().thread_count(), false, true}).verdict);
+                                     judge(before, {{}, input.reading().thread_count(), true}).verdict);
     }
 
     [[nodiscard]] Status status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {
@@ -122,7 +122,9 @@ struct ReportCommand {
         const Status status = status_of(job, a);
         if (status == Status::nothing_readable) return status;
         const std::size_t threads = input.reading().thread_count();
-        auto [verdict, table] = judge(job, {peak_flops, threads});
+        Judgement judgement = judge(job, {peak_flops, threads});
+        const Verdict& verdict = judgement.verdict;
+        JobTable& table = judgement.table;
         const Summary summary = summarize(job, Grouping{}, threads, &verdict);
         const std::optional<compare::Comparison> comparison = compare_with(std::move(a), job, verdict);
         const bool is_taken_apart = can_be_taken_apart(job);

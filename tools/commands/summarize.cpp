@@ -13,6 +13,7 @@
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "model/load.hpp"
+#include "summary/step_picture.hpp"
 #include "summary/summary.hpp"
 #include "summary/summary_document.hpp"
 #include "verdict/fail_condition.hpp"
@@ -69,15 +70,22 @@ struct SummarizeCommand {
                 const std::vector<FailCondition>& conditions) const {
         const std::size_t threads = input.reading().thread_count();
         std::optional<Verdict> verdict;
+        std::optional<StepPicture> picture;
         const Rendering rendering = this->rendering();
-        if (!no_verdict) verdict = judge(job, {peak_flops, threads, rendering.pictures.columns > 0}).verdict;
+        if (!no_verdict) {
+            Judgement judgement = judge(job, {peak_flops, threads});
+            if (rendering.pictures.columns > 0) picture = draw_steps(job, judgement);
+            verdict = std::move(judgement.verdict);
+        }
         Summary summary = summarize(job, grouping, threads, verdict ? &*verdict : nullptr);
         summary.oom_snapshots = find_oom_snapshots(inputs);
         const Status status = report_status("summarize", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;
         if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
         if (summary.phases.empty()) say_no_spans("summarize");
-        output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, rendering), rendering);
+        Document document = summary_document(job, summary, verdict ? &*verdict : nullptr, rendering);
+        document.picture = std::move(picture);
+        output.write(document, rendering);
         for (const FailCondition& condition : conditions)
             if (is_in(condition, *verdict)) {
                 say("cep summarize: --fail-on {}: {}\n", condition, verdict_document(*verdict).headline);

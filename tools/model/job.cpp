@@ -29,6 +29,12 @@ void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& ste
 
 }  // namespace
 
+NumberRanges marked_steps(const Job& job) {
+    NumberRanges steps;
+    for (const auto& [name, mark] : job.marks) steps.merge(mark.steps);
+    return steps;
+}
+
 void number_collectives(Job& job, std::size_t threads) {
     const std::vector<std::int64_t> steps = kept_steps(job);
     find_blocking_comm(job.ranks, steps);

@@ -65,6 +65,9 @@ struct Job {
     bool repeats_unresolved = false;    // of these, steps of several attempts count several times
 };
 
+/// Those with a mark row.
+[[nodiscard]] NumberRanges marked_steps(const Job& job);
+
 /// load() does this.
 void number_collectives(Job& job, std::size_t threads);
 

@@ -427,7 +427,6 @@ Document summary_document(const Job& job, const Summary& summary, const Verdict*
     if (verdict != nullptr && !summary.phases.empty()) document = verdict_document(*verdict);
     document.title = "Training job";
     document.scope = describe_other_runs(job.inputs);
-    if (verdict != nullptr) document.picture = verdict->picture;
     add_facts(document, job, summary);
     add_settings(document, find_settings(job.ranks), verdict);
     if (!summary.oom_snapshots.empty())

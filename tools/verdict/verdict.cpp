@@ -18,7 +18,6 @@
 #include "stats/robust.hpp"
 #include "verdict/judged_job.hpp"
 #include "verdict/own_work.hpp"
-#include "verdict/step_picture.hpp"
 
 namespace cep::tool {
 namespace {
@@ -158,15 +157,15 @@ class Judge {
         if (compares && !verdict_.names_ranks()) find_reasons_to_abstain(judged_, verdict_);
         settle(judged_, verdict_);
         if (all_phases)
-            verdict_.events = find_history(table_, explained_ms(judged_, verdict_), marked_steps(), verdict_.findings);
-        if (options_.draws) draw();
+            verdict_.events =
+                find_history(table_, explained_ms(judged_, verdict_), marked_steps(job_), verdict_.findings);
         return finish();
     }
 
   private:
     Judgement finish() {
         if (seen_waits_ms_) table_.wait_ms = std::move(*seen_waits_ms_);
-        return {std::move(verdict_), std::move(table_)};
+        return {std::move(verdict_), std::move(table_), std::move(groups_), std::move(judged_.own_ms)};
     }
 
     // That ranks are missing from a step on is no change of the others.
@@ -176,14 +175,6 @@ class Judge {
             if (!std::binary_search(end.ranks.begin(), end.ranks.end(), table_.ranks[rank].rank))
                 others.push_back(rank);
         if (!others.empty()) table_.median_step_ms = quantiles_over_ranks(table_.step_ms, others, 0.5);
-    }
-
-    void draw() {
-        StepNotes notes{marked_steps(), {}, {}};
-        for (const Finding* change : verdict_.changes()) notes.changes.push_back(change->first_step);
-        for (const Finding& one : verdict_.findings)
-            if (is_of_slow_ranks(one) && one.is_costly) notes.phases.push_back(one.phase);
-        verdict_.picture = draw_steps(table_, judged_.own_ms, groups_, notes);
     }
 
     void find_bound() {
@@ -357,12 +348,6 @@ class Judge {
     [[nodiscard]] bool says_no_wait(std::int64_t step) const {
         return (verdict_.early_end && verdict_.early_end->is_behind(step)) ||
                std::binary_search(untrained_.begin(), untrained_.end(), step);
-    }
-
-    [[nodiscard]] NumberRanges marked_steps() const {
-        NumberRanges steps;
-        for (const auto& [name, mark] : job_.marks) steps.merge(mark.steps);
-        return steps;
     }
 
     JudgedJob judged_;

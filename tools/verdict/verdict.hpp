@@ -13,9 +13,9 @@
 #include "ledger/ledger.hpp"
 #include "model/job.hpp"
 #include "replay/replay.hpp"
-#include "show/picture.hpp"
 #include "verdict/changes.hpp"
 #include "verdict/efficiency.hpp"
+#include "verdict/peers.hpp"
 #include "verdict/straggler.hpp"
 
 namespace cep::tool {
@@ -57,7 +57,6 @@ struct Verdict {
     std::string to_do;                // how to get an answer
     Replay replay;                    // what makes steps longer, and by how much
     std::uint64_t folded_phases = 0;  // that the verdict takes as one
-    std::optional<StepPicture> picture;
 
     /// Nullptr if there is none.
     [[nodiscard]] const Finding* first_of(FindingKind kind) const;
@@ -102,16 +101,17 @@ struct Verdict {
     }
 };
 
-/// A verdict, and the table that it was made from.
+/// A verdict, and what it was made from.
 struct Judgement {
     Verdict verdict;
     JobTable table;
+    std::vector<PeerGroup> groups{};
+    StepMatrix own_ms{};  // what each rank does in a step
 };
 
 struct JudgeOptions {
     std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
     std::size_t threads = 1;
-    bool draws = false;       // a picture of the steps
     bool only_ranks = false;  // looks for slow ranks, and for nothing else that makes steps longer
 };
 

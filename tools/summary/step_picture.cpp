@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict/step_picture.hpp"
+#include "summary/step_picture.hpp"
 
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/units.hpp"
 #include "ledger/table_quantiles.hpp"
@@ -94,29 +95,29 @@ std::vector<LineOfRanks> lines_of(const std::vector<RankRole>& ranks) {
 
 class StepDrawer {
   public:
-    StepDrawer(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups)
-        : table_(table),
-          groups_(groups),
-          columns_(std::min(table.steps.size(), most_columns)),
-          group_of_(own_ms.ranks()),
-          own_ms_(own_ms),
-          usual_own_ms_(medians_of(own_ms)) {
-        for (std::size_t group = 0; group < groups.size(); ++group)
-            for (const std::size_t rank : groups[group].ranks) group_of_[rank] = group;
+    explicit StepDrawer(const Judgement& judgement)
+        : table_(judgement.table),
+          groups_(judgement.groups),
+          columns_(std::min(table_.steps.size(), most_columns)),
+          group_of_(table_.ranks.size()),
+          own_ms_(judgement.own_ms),
+          usual_own_ms_(medians_of(own_ms_)) {
+        for (std::size_t group = 0; group < groups_.size(); ++group)
+            for (const std::size_t rank : groups_[group].ranks) group_of_[rank] = group;
         for (const std::vector<double>& usual_ms : usual_own_ms_)
             least_whole_ms_.push_back(least_whole_step * typical_ms(usual_ms));
-        for (std::size_t step = 0; step < table.steps.size(); ++step)
-            column_of_.push_back(step * columns_ / table.steps.size());
+        for (std::size_t step = 0; step < table_.steps.size(); ++step)
+            column_of_.push_back(step * columns_ / table_.steps.size());
     }
 
-    [[nodiscard]] Sparkline draw_time(const StepNotes& notes) const {
+    [[nodiscard]] Sparkline draw_time(const NumberRanges& marks, const Findings& changes) const {
         Means means(columns_);
         for (std::size_t step = 0; step < column_of_.size(); ++step)
             means.add(column_of_[step], table_.median_step_ms[step]);
         Sparkline spark;
         spark.line.label = "time";
         for (std::size_t column = 0; column < columns_; ++column) spark.line.values.push_back(means.at(column));
-        add_signs(spark, notes);
+        add_signs(spark, marks, changes);
         double least_ms = std::numeric_limits<double>::infinity();
         double most_ms = 0;
         const double cut_off_ms = least_whole_step * typical_ms(table_.median_step_ms);
@@ -215,7 +216,7 @@ class StepDrawer {
         return largest;
     }
 
-    void add_signs(Sparkline& spark, const StepNotes& notes) const {
+    void add_signs(Sparkline& spark, const NumberRanges& marks, const Findings& changes) const {
         const std::vector<std::int64_t>& steps = table_.steps;
         const auto add = [&](std::int64_t step, char character) {
             const auto found = std::lower_bound(steps.begin(), steps.end(), step);
@@ -224,9 +225,9 @@ class StepDrawer {
             const Sparkline::Sign sign{column, character};
             if (spark.signs.empty() || spark.signs.back() != sign) spark.signs.push_back(sign);
         };
-        for (const auto& [first, last] : notes.marks.ranges()) add(first, 'm');
+        for (const auto& [first, last] : marks.ranges()) add(first, 'm');
         if (static_cast<double>(spark.signs.size()) > most_marked * static_cast<double>(columns_)) spark.signs.clear();
-        for (const std::int64_t step : notes.changes) add(step, '^');
+        for (const Finding* const change : changes) add(change->first_step, '^');
     }
 
     static std::string describe(double least_ms, double most_ms, const std::vector<Sparkline::Sign>& signs) {
@@ -255,13 +256,19 @@ class StepDrawer {
 
 }  // namespace
 
-StepPicture draw_steps(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups,
-                       const StepNotes& notes) {
-    const StepDrawer drawer(table, own_ms, groups);
-    StepPicture picture{table.steps.front(), table.steps.back(), drawer.draw_time(notes), {}};
+std::optional<StepPicture> draw_steps(const Job& job, const Judgement& judgement) {
+    const JobTable& table = judgement.table;
+    const Verdict& verdict = judgement.verdict;
+    if (table.steps.empty()) return std::nullopt;
+    const StepDrawer drawer(judgement);
+    StepPicture picture{
+        table.steps.front(), table.steps.back(), drawer.draw_time(marked_steps(job), verdict.changes()), {}};
     if (table.ranks.size() < 2) return picture;
+    std::vector<std::string> phases;
+    for (const Findings& slow : {verdict.stragglers(), verdict.groups()})
+        for (const Finding* const one : slow) phases.push_back(one->phase);
     picture.strips.push_back(drawer.draw_ranks());
-    picture.strips.push_back(drawer.draw_phases(notes.phases));
+    picture.strips.push_back(drawer.draw_phases(phases));
     return picture;
 }
 
