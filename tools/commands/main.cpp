@@ -2,9 +2,11 @@
 //
 // The cep command: parses the arguments, runs the command they name, and turns failures into messages and statuses.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <new>
+#include <span>
 #include <string_view>
 
 #include "base/failure.hpp"
@@ -20,18 +22,23 @@ namespace {
 using cep::tool::say;
 using cep::tool::Status;
 
-/// When the command line names the command, parsing sets `run` to what it does.
-void add_command(CLI::App& app, const std::string& name, const cep::cli::CommandFacts& facts, cep::cli::Command& run) {
+using Words = std::span<const char* const>;
+
+/// When the command line names the command, parsing sets `run` to what it does. Only a command that some word names
+/// gets its options: to make those of all takes as long as the start of the process.
+void add_command(CLI::App& app, const std::string& name, const cep::cli::CommandFacts& facts, Words words,
+                 cep::cli::Command& run) {
     CLI::App* const command = app.add_subcommand(name, facts.about);
+    if (std::find(words.begin(), words.end(), name) == words.end()) return;
     cep::cli::Arguments arguments(*command);
     command->callback([&run, chosen = facts.add_to(arguments)] { run = chosen; });
 }
 
-void add_commands(CLI::App& app, cep::cli::Command& run) {
+void add_commands(CLI::App& app, Words words, cep::cli::Command& run) {
     app.set_help_flag("-h,--help", "Print this help");
     app.set_version_flag("--version", "cep " CEP_VERSION, "Print the version");
     app.require_subcommand(1);
-#define COMMAND(name) add_command(app, #name, cep::cli::name##_command, run);
+#define COMMAND(name) add_command(app, #name, cep::cli::name##_command, words, run);
     CEP_COMMANDS
 #undef COMMAND
     cep::cli::Arguments(app).set_examples(
@@ -81,7 +88,7 @@ Status parse_and_run(int argc, char** argv) {
     CLI::App app("CUDA Event Profiler: says where the time of a multi-GPU training goes, and which rank is slow.",
                  "cep");
     cep::cli::Command run;
-    add_commands(app, run);
+    add_commands(app, Words(argv, static_cast<std::size_t>(argc)), run);
     if (argc < 2) return write_help(app);
     const std::string name = argv[1];
     if (name == "help") return show_help(app, argc, argv);
