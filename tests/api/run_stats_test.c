@@ -305,15 +305,14 @@ TEST(flush_and_close_refuse_a_negative_timeout) {
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
 }
 
-static cep_options flat_options(void) {
+static cep_profiler* open_in_layout(int32_t layout) {
     cep_options options = host_options();
-    options.layout = CEP_LAYOUT_FLAT;
-    return options;
+    options.layout = layout;
+    return open_with(&options);
 }
 
 TEST(the_flat_layout_has_four_keys_and_no_other_rows) {
-    const cep_options options = flat_options();
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_in_layout(CEP_LAYOUT_FLAT);
     record_step(profiler, 6, "forward");
     CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
     CHECK_EQ(cep_mark(profiler, "checkpoint", NULL), CEP_OK);
@@ -329,8 +328,7 @@ TEST(the_flat_layout_has_four_keys_and_no_other_rows) {
 }
 
 TEST(the_flat_layout_repeats_the_metadata_of_the_run_in_each_row) {
-    const cep_options options = flat_options();
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_in_layout(CEP_LAYOUT_FLAT);
     CHECK_EQ(cep_set_meta(profiler, "{\"model\":\"m\",\"step\":99}"), CEP_OK);
     record_step(profiler, 6, "forward");
     const rows all = rows_after_close(profiler);
@@ -340,8 +338,7 @@ TEST(the_flat_layout_repeats_the_metadata_of_the_run_in_each_row) {
 }
 
 TEST(the_flat_layout_puts_metadata_at_top_level_without_overriding_a_core_key) {
-    const cep_options options = flat_options();
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_in_layout(CEP_LAYOUT_FLAT);
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
     const cep_attrs attrs = {.struct_size = sizeof attrs,
                              .coll = -1,
@@ -361,15 +358,8 @@ TEST(the_flat_layout_puts_metadata_at_top_level_without_overriding_a_core_key) {
     CHECK(!row_has(span, "meta"));
 }
 
-static cep_options spans_options(void) {
-    cep_options options = host_options();
-    options.layout = CEP_LAYOUT_SPANS;
-    return options;
-}
-
 TEST(the_spans_layout_has_all_keys_of_a_span_and_no_other_rows) {
-    const cep_options options = spans_options();
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_in_layout(CEP_LAYOUT_SPANS);
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
     const cep_attrs attrs = {
         .struct_size = sizeof attrs, .bytes = 64, .group = "dp", .coll = 3, .meta = "{\"micro_step\":2}"};
@@ -394,8 +384,7 @@ TEST(the_spans_layout_has_all_keys_of_a_span_and_no_other_rows) {
 }
 
 TEST(the_spans_layout_leaves_keys_of_metadata_as_they_are_given) {
-    const cep_options options = spans_options();
-    cep_profiler* profiler = open_with(&options);
+    cep_profiler* profiler = open_in_layout(CEP_LAYOUT_SPANS);
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
     const cep_attrs attrs = {
         .struct_size = sizeof attrs, .coll = -1, .meta = "{\"depth\":7,\"kind\":\"mine\",\"step\":-1}"};

@@ -4,7 +4,6 @@
 // because the kernel stores the GPU's clock when it starts and when it ends.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 

@@ -3,10 +3,8 @@
 // Counts of calls by function and thread.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "functions.hpp"
 

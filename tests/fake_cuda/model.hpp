@@ -3,7 +3,6 @@
 // The state of the fake driver: contexts, streams, events, captures, and the rules for every call.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
