@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -108,6 +109,17 @@ struct AttemptCheck {
     std::uint64_t repeated_steps = 0;  // steps that earlier attempts had too
 };
 
+/// Names an attempt of a run. Most are told apart by the first bytes of the id, which are in the order of the ids.
+struct AttemptKey {
+    AttemptKey(std::string_view id, std::int64_t number);
+
+    friend auto operator<=>(const AttemptKey&, const AttemptKey&) = default;
+
+    std::uint64_t id_begin = 0;
+    std::string_view run_id;
+    std::int64_t attempt = 1;
+};
+
 /// What is known about one file after it is read.
 struct FileVerdict {
     FileReport report;
@@ -197,14 +209,14 @@ class FileCheck : public RowSink {
     static void take_step(const Row& row, RunState& run);
     static bool check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line);
 
-    /// The ranks that took part in an attempt, as one.
+    /// A run row's start on one rank, or on all that took part in the attempt.
     struct Attempt {
-        RunOrder order{INT64_MAX, INT64_MAX};  // of the rank that was first
+        AttemptKey key;
+        RunOrder order;  // of the rank that was first
         StepSet steps;
 
-        void add(const RunOrder& rank_order, const StepSet& rank_steps);
+        void join(const Attempt& other);
     };
-    using Attempts = std::map<std::pair<std::string_view, std::int64_t>, Attempt>;  // by run_id and attempt
     using RankOfFile = std::pair<std::int64_t, const RankState*>;
 
     /// Calls `use(start, recorded)` for each run row's start, in the order of the file.
@@ -222,7 +234,7 @@ class FileCheck : public RowSink {
     void find_order();
     void find_runs();
     void find_missing_run_rows();
-    [[nodiscard]] Attempts join_ranks() const;
+    [[nodiscard]] std::vector<Attempt> join_ranks() const;
     void find_attempts(FileVerdict& verdict);
     void find_gaps(FileVerdict& verdict, const std::vector<std::int64_t>& steps);
     void find_loss();

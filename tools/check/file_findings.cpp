@@ -33,6 +33,11 @@ std::string describe_attempt(const AttemptCheck& attempt, bool in_same_run) {
 
 }  // namespace
 
+AttemptKey::AttemptKey(std::string_view id, std::int64_t number) : run_id(id), attempt(number) {
+    for (std::size_t i = 0; i < sizeof id_begin; ++i)
+        id_begin = id_begin << 8 | (i < id.size() ? static_cast<unsigned char>(id[i]) : 0U);
+}
+
 void FileCheck::find_damage(const FileReport& report) {
     if (!report.unreadable.empty())
         findings_.add(Severity::damaged, report.is_rank_file ? "unreadable" : "no_rank_file", report.unreadable);
@@ -128,59 +133,77 @@ void FileCheck::find_missing_run_rows() {
                                              format_numbers("rank", ranks)));
 }
 
-void FileCheck::Attempt::add(const RunOrder& rank_order, const StepSet& rank_steps) {
-    order = std::min(order, rank_order);
-    steps.add(rank_steps.steps());
+void FileCheck::Attempt::join(const Attempt& other) {
+    order = std::min(order, other.order);
+    steps.add(other.steps.steps());
 }
 
 // Ranks of a merged file start an attempt at slightly different times: they are one attempt.
-FileCheck::Attempts FileCheck::join_ranks() const {
-    Attempts attempts;
+std::vector<FileCheck::Attempt> FileCheck::join_ranks() const {
+    std::vector<Attempt> attempts;
+    std::size_t starts = 0;
+    for (const auto& [rank, state] : in_order_) starts += state->runs.size();
+    attempts.reserve(starts);
     for (const RankOfFile& of : in_order_)
         for_each_start(of, [&](const RunStart& start, const RunState& recorded) {
-            attempts[{start.run_id, start.attempt}].add(order_of(start), recorded.steps);
+            attempts.push_back({{start.run_id, start.attempt}, order_of(start), recorded.steps});
         });
+    std::sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) { return a.key < b.key; });
+    auto last = attempts.begin();
+    for (auto start = attempts.begin(); start != attempts.end(); ++start) {
+        if (start == last) continue;
+        if (start->key == last->key)
+            last->join(*start);
+        else if (++last != start)
+            *last = std::move(*start);
+    }
+    if (!attempts.empty()) attempts.erase(last + 1, attempts.end());
     // Where each attempt number is there once, it says more than clocks: the host of a later attempt may be behind.
     std::set<std::int64_t> numbers;
-    for (const auto& [run, attempt] : attempts) numbers.insert(run.second);
+    for (const Attempt& attempt : attempts) numbers.insert(attempt.key.attempt);
     if (numbers.size() == attempts.size())
-        for (auto& [run, attempt] : attempts) attempt.order = {0, run.second};
+        for (Attempt& attempt : attempts) attempt.order = {0, attempt.key.attempt};
     // Rows before any run row count where their rank has a run row, or none has.
     const bool any_runs = !attempts.empty();
+    Attempt before{{"", 1}, {INT64_MIN, INT64_MIN}, {}};
     for (const auto& [rank, state] : in_order_)
         if (!state->runs.empty() && !state->runs[0].steps.steps().empty() && !(any_runs && !state->has_run_rows()))
-            attempts[{"", 1}].add({INT64_MIN, INT64_MIN}, state->runs[0].steps);
+            before.steps.add(state->runs[0].steps.steps());
+    before.steps.sort();
+    if (before.steps.steps().empty()) return attempts;
+    const auto nameless = std::find_if(attempts.begin(), attempts.end(),
+                                       [&](const Attempt& attempt) { return attempt.key == before.key; });
+    if (nameless == attempts.end())
+        attempts.insert(attempts.begin(), std::move(before));
+    else
+        nameless->join(before);
     return attempts;
 }
 
 void FileCheck::find_attempts(FileVerdict& verdict) {
-    Attempts attempts = join_ranks();
-    std::vector<Attempts::iterator> order;
-    for (auto attempt = attempts.begin(); attempt != attempts.end(); ++attempt) order.push_back(attempt);
-    const auto is_earlier = [](const Attempts::iterator& a, const Attempts::iterator& b) {
-        return a->second.order < b->second.order;
-    };
+    std::vector<Attempt> attempts = join_ranks();
+    const auto is_earlier = [](const Attempt& a, const Attempt& b) { return a.order < b.order; };
     // Half a million attempts that are known by their names only are in order.
-    if (!std::is_sorted(order.begin(), order.end(), is_earlier))
-        std::stable_sort(order.begin(), order.end(), is_earlier);
+    if (!std::is_sorted(attempts.begin(), attempts.end(), is_earlier))
+        std::stable_sort(attempts.begin(), attempts.end(), is_earlier);
     std::unordered_set<std::int64_t> earlier;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        const auto& [run_id, number] = order[i]->first;
-        StepSet& recorded = order[i]->second.steps;
+    for (std::size_t i = 0; i < attempts.size(); ++i) {
+        auto& [key, order, recorded] = attempts[i];
         recorded.sort();
         const std::vector<std::int64_t>& steps = recorded.steps();
-        AttemptCheck check{std::string(run_id), number, steps.size(), std::nullopt, 0};
+        AttemptCheck check{std::string(key.run_id), key.attempt, steps.size(), std::nullopt, 0};
         if (!steps.empty()) check.first_step = steps.front();
-        for (const std::int64_t step : steps) check.repeated_steps += order.size() > 1 && !earlier.insert(step).second;
+        for (const std::int64_t step : steps)
+            check.repeated_steps += attempts.size() > 1 && !earlier.insert(step).second;
         if (i > 0) {
-            const bool in_same_run = order[i - 1]->first.first == run_id;
+            const bool in_same_run = attempts[i - 1].key.run_id == key.run_id;
             findings_.note("resumed", [&] { return describe_attempt(check, in_same_run); });
         }
         if (i < max_attempts) verdict.attempts.push_back(std::move(check));
     }
-    if (order.size() > max_attempts)
+    if (attempts.size() > max_attempts)
         findings_.note("too_many_attempts", fmt::format("only the first {} of {} attempts are listed",
-                                                        format_count(max_attempts), format_count(order.size())));
+                                                        format_count(max_attempts), format_count(attempts.size())));
     StepSet all_steps;
     for (const auto& [rank, state] : in_order_)
         for (const RunState& run : state->runs) all_steps.add(run.steps.steps());

@@ -36,12 +36,12 @@ void JobCheck::add_rank(const FileCheck::RankOfFile& of, const FileCheck& file) 
     file.for_each_start(of, [&](const RunStart& start, const FileCheck::RunState& recorded) {
         has_too_many_runs_ |= runs_.size() >= max_runs;
         if (has_too_many_runs_) return;
-        const RunKey key{*run_ids_.emplace(start.run_id).first, start.attempt};
+        const AttemptKey key{*run_ids_.emplace(start.run_id).first, start.attempt};
         runs_.push_back({key, number, file_index, true});
         if (recorded.first_start_ns)
             first_starts_.push_back({key, recorded.first_step, *recorded.first_start_ns, number});
     });
-    if (!state->has_run_rows()) runs_.push_back({{}, rank, file_index, false});
+    if (!state->has_run_rows()) runs_.push_back({{"", 0}, rank, file_index, false});
     std::optional<std::int64_t> last_step;
     for (const FileCheck::RunState& run : state->runs)
         if (const auto& steps = run.steps.steps(); !steps.empty())

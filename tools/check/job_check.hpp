@@ -34,14 +34,8 @@ class JobCheck {
     [[nodiscard]] CheckResult finish(const InputCounts& inputs);
 
   private:
-    struct RunKey {
-        std::string_view run_id;  // in run_ids_
-        std::int64_t attempt = 0;
-
-        friend auto operator<=>(const RunKey&, const RunKey&) = default;
-    };
     struct RunOfRank {
-        RunKey run;
+        AttemptKey run;  // its id in run_ids_
         std::int64_t rank = 0;
         std::uint32_t file = 0;  // index into files_
         bool has_run_row = true;
@@ -50,7 +44,7 @@ class JobCheck {
     };
     /// The first span of a rank in a run.
     struct FirstStart {
-        RunKey run;
+        AttemptKey run;
         std::int64_t step = 0;
         std::int64_t start_ns = 0;
         std::int64_t rank = 0;

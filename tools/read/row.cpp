@@ -67,8 +67,10 @@ void read_listed_ranks(const dom::element& value, RunInfo& run) {
 template <typename Keys>
 bool read_run_member(const Keys& keys, std::string_view key, const dom::element& value, RunInfo& run) {
     bool right = true;
-    for_each_member(keys, [&](const auto& known) {
-        if (known.key == key) right = read(value, run.*known.member);
+    find_member(keys, [&](const auto& known) {
+        const bool is_this = known.key == key;
+        if (is_this) right = read(value, run.*known.member);
+        return is_this;
     });
     return right;
 }
@@ -201,6 +203,7 @@ class RowParser::Impl {
     // Returns false where an optional key has a value of another type. The names of keys that every row needs are
     // kept in wrong_ instead.
     bool read_key(std::string_view key, const dom::element& value) {
+        if (key == "type") return true;  // read_type() took it
         if (key == "name") return need(has_name_ = read(value, row_.name), "name is not a string");
         if (const auto right = read_number(key, value)) return *right;
         if (row_.type == RowType::run) return read_run_key(key, value);
@@ -211,12 +214,13 @@ class RowParser::Impl {
     /// Nothing if rows of this type have no such number.
     std::optional<bool> read_number(std::string_view key, const dom::element& value) {
         std::optional<bool> right;
-        for_each_member(row_keys, [&](const auto& known) {
-            if (known.key != key || !known.is_in(row_.type)) return;
+        find_member(row_keys, [&](const auto& known) {
+            if (known.key != key || !known.is_in(row_.type)) return false;
             right = read(value, row_.*known.member);
             if constexpr (std::is_same_v<decltype(row_.*known.member), double&>)
                 if (!known.wrong.empty()) has_number_ = *right;
             if (!known.wrong.empty()) right = need(*right, known.wrong);
+            return true;
         });
         return right;
     }

@@ -33,6 +33,12 @@ constexpr void for_each_member(const Members& members, Use use) {
     std::apply([&use](const auto&... each) { (use(each), ...); }, members);
 }
 
+/// Calls `use(member)` for one after the other, until it returns true.
+template <typename Members, typename Use>
+constexpr void find_member(const Members& members, Use use) {
+    std::apply([&use](const auto&... each) { static_cast<void>((use(each) || ...)); }, members);
+}
+
 /// A number beyond its limits is damage: the row is skipped. Within them, sums and differences of times in int64
 /// nanoseconds cannot overflow.
 namespace limits {

@@ -37,27 +37,51 @@ bool same_run(const RunInfo& a, const RunInfo& b) {
     return a.run_id == b.run_id && a.attempt == b.attempt && a.rank == b.rank;
 }
 
-std::size_t RunTracker::HashRun::operator()(const RunKey& key) const {
-    const auto rank = mix_bits(static_cast<std::uint64_t>(key.rank));
-    return mix_bits(mix_bits(rank + static_cast<std::uint64_t>(key.attempt)) + std::hash<std::string>()(key.run_id));
+template <typename IsWanted>
+RunTracker::Slot& RunTracker::find_slot(std::uint32_t hash, IsWanted is_wanted) {
+    for (std::size_t i = hash;; ++i) {
+        Slot& slot = slots_[i & (slots_.size() - 1)];
+        if (slot == 0 || ((slot ^ hash) >> number_bits == 0 && is_wanted(known(slot)))) return slot;
+    }
+}
+
+// Before another run comes, at least half of the slots are empty.
+void RunTracker::make_room() {
+    if (2 * known_.size() <= slots_.size()) return;
+    for (const Slot slot : std::exchange(slots_, std::vector<Slot>(2 * slots_.size())))
+        if (slot != 0) find_slot(known(slot).hash, [](const Known&) { return false; }) = slot;
+}
+
+std::string_view RunTracker::keep_id(std::string_view run_id) {
+    auto* const kept = static_cast<char*>(ids_->allocate(run_id.size(), 1));
+    std::copy(run_id.begin(), run_id.end(), kept);
+    return {kept, run_id.size()};
 }
 
 RunOfRow RunTracker::observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run) {
-    RunKey key{number, run.attempt, run.run_id};
-    const auto index = static_cast<std::uint32_t>(rank.runs.size());
-    const auto [known, is_new] =
-        indices_.size() < max_runs ? indices_.try_emplace(std::move(key), index) : std::pair(indices_.find(key), false);
-    if (known == indices_.end()) {
+    make_room();
+    const std::uint64_t of_rank = mix_bits(static_cast<std::uint64_t>(number));
+    const std::uint64_t of_attempt = mix_bits(of_rank + static_cast<std::uint64_t>(run.attempt));
+    const auto hash = static_cast<std::uint32_t>(mix_bits(of_attempt + std::hash<std::string_view>()(run.run_id)));
+    Slot& slot = find_slot(hash, [&](const Known& other) {
+        if (other.rank != &rank) return false;
+        const RunStart& start = rank.runs[other.index];
+        return start.attempt == run.attempt && start.run_id == run.run_id;
+    });
+    if (slot != 0) return repeat_run(rank, known(slot).index, run);
+    if (known_.size() == max_runs) {
         if (!std::exchange(has_too_many_runs_, true))
             say("more than {} runs in one input: rows of the others count for the runs before them\n", max_runs);
         const int before = static_cast<int>(rank.block_end) - 1;
         return {before < 0 ? nullptr : &rank.runs[rank.block_end - 1], before, false, false, true};
     }
-    if (!is_new) return repeat_run(rank, known->second, run);
-    constexpr std::size_t many_runs = std::size_t{1} << 14;  // from here on, there is room for all
-    if (indices_.size() == many_runs) indices_.reserve(max_runs);
-    rank.runs.push_back({known->first.run_id, run.attempt, run.start_unix_ns, run.clock_error_ns, run.world_size,
-                         std::nullopt, names_launcher(run)});
+    const auto index = static_cast<std::uint32_t>(rank.runs.size());
+    known_.push_back({&rank, index, hash});
+    slot = (hash >> number_bits << number_bits) | static_cast<Slot>(known_.size());
+    const std::string_view run_id =
+        index > 0 && rank.runs.back().run_id == run.run_id ? rank.runs.back().run_id : keep_id(run.run_id);
+    rank.runs.push_back({run_id, run.attempt, run.start_unix_ns, run.clock_error_ns, run.world_size, std::nullopt,
+                         names_launcher(run)});
     ++rank.without_step;
     if (rank.other_rows_since) rank.block_begin = index;
     rank.block_end = index + 1;

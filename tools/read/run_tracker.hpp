@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -111,24 +112,33 @@ class RunTracker {
         std::unique_ptr<Block> block;    // where rows had to be assigned to one of several runs
     };
 
-    struct RunKey {
-        std::int64_t rank;
-        std::int64_t attempt;
-        std::string run_id;
-
-        friend bool operator==(const RunKey&, const RunKey&) = default;
+    /// A run of any rank.
+    struct Known {
+        const RankRuns* rank = nullptr;
+        std::uint32_t index = 0;  // into the runs of the rank
+        std::uint32_t hash = 0;
     };
-    struct HashRun {
-        std::size_t operator()(const RunKey& key) const;
-    };
+    /// Of a hash table with linear probing: 0 if it is empty, else the number of a run, from 1 on, and above it the
+    /// upper bits of its hash. So small that half a million runs stay in the cache.
+    using Slot = std::uint32_t;
+    static constexpr int number_bits = 20;
+    static_assert(max_runs < Slot{1} << number_bits);
 
+    /// The slot of the run that is_wanted(), or an empty one.
+    template <typename IsWanted>
+    Slot& find_slot(std::uint32_t hash, IsWanted is_wanted);
+    [[nodiscard]] const Known& known(Slot slot) const { return known_[(slot & ((Slot{1} << number_bits) - 1)) - 1]; }
+    void make_room();
+    std::string_view keep_id(std::string_view run_id);
     RunOfRow observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run);
     static RunOfRow repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run);
     static std::unique_ptr<Block> sort_block(const RankRuns& rank);
     static int choose(RankRuns& rank, const Row& row);
     static void note_step(RankRuns& rank, int index, const Row& row);
 
-    std::unordered_map<RunKey, std::uint32_t, HashRun> indices_;  // into the runs of the rank
+    std::unique_ptr<std::pmr::monotonic_buffer_resource> ids_ = std::make_unique<std::pmr::monotonic_buffer_resource>();
+    std::vector<Known> known_;  // of all ranks
+    std::vector<Slot> slots_ = std::vector<Slot>(64);
     bool has_too_many_runs_ = false;
     std::unordered_map<std::int64_t, RankRuns> ranks_;
     std::int64_t last_rank_ = 0;
