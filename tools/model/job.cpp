@@ -29,6 +29,11 @@ void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& ste
 
 }  // namespace
 
+double lost_share(const Loss& loss) {
+    const auto lost = static_cast<double>(loss.dropped() + loss.abandoned);
+    return loss.recorded == 0 ? 0 : lost / static_cast<double>(loss.recorded);
+}
+
 NumberRanges marked_steps(const Job& job) {
     NumberRanges steps;
     for (const auto& [name, mark] : job.marks) steps.merge(mark.steps);

@@ -65,6 +65,8 @@ struct Job {
     bool repeats_unresolved = false;    // of these, steps of several attempts count several times
 };
 
+/// Of the spans that began, as far as ranks count them: those that no row is of.
+[[nodiscard]] double lost_share(const Loss& loss);
 /// Those with a mark row.
 [[nodiscard]] NumberRanges marked_steps(const Job& job);
 

@@ -42,17 +42,17 @@ struct SlowRanks {
 
 /// What local work usually takes. If no rank is slow, they differ by chance, which is part of what varies within them;
 /// what few do is no chance. How a slow rank varies is how slow it is.
-float usual_ms(const ReplayedSteps& steps, const SlowRanks& slow, const StepGraph& graph, std::size_t node) {
+float usual_ms(const JobReplay& steps, const SlowRanks& slow, const StepGraph& graph, std::size_t node) {
     const std::uint32_t key = graph.keys[node];
     const std::uint32_t rank = graph.ranks[node];
     if (slow.is_slow[rank]) return graph.own_ms[node];
-    return slow.any || steps.model.is_of_few(key) ? steps.typical.of_rank(key, rank) : steps.typical.of_role(key);
+    return slow.any || steps.model().is_of_few(key) ? steps.typical().of_rank(key, rank) : steps.typical().of_role(key);
 }
 
 class BalancedJobFinder {
   public:
-    BalancedJobFinder(const ReplayedSteps& steps, const SlowRanks& slow, Replay& replay)
-        : steps_(steps), model_(steps.model), slow_(slow), replay_(replay) {}
+    BalancedJobFinder(const JobReplay& steps, const SlowRanks& slow, Replay& replay)
+        : steps_(steps), model_(steps.model()), slow_(slow), replay_(replay) {}
 
     BalancedJob find() {
         find_role_medians();
@@ -74,7 +74,7 @@ class BalancedJobFinder {
             if (steps_.is_comm(key) || model_.is_of_few(key)) continue;
             std::vector<double> of_rank;
             for (const std::uint32_t rank : model_.roles.members[model_.keys[key].role])
-                of_rank.push_back(static_cast<double>(steps_.typical.of_rank(key, rank)));
+                of_rank.push_back(static_cast<double>(steps_.typical().of_rank(key, rank)));
             if (of_rank.empty()) continue;
             job_.role_medians_ms[key] = static_cast<float>(median_of(of_rank));
             auto& [sum, count] = means[model_.keys[key].position()];
@@ -98,14 +98,14 @@ class BalancedJobFinder {
     void find_levels() {
         const auto as_it_was = [](const StepGraph& graph, std::size_t node) { return graph.own_ms[node]; };
         const auto of_all = [this](const StepGraph& graph, std::size_t node) {
-            return steps_.typical.of_all(graph.keys[node]);
+            return steps_.typical().of_all(graph.keys[node]);
         };
         const auto of_rank = [this](const StepGraph& graph, std::size_t node) {
             return slow_.is_slow[graph.ranks[node]] ? graph.own_ms[node]
-                                                    : steps_.typical.of_rank(graph.keys[node], graph.ranks[node]);
+                                                    : steps_.typical().of_rank(graph.keys[node], graph.ranks[node]);
         };
         const auto of_role = [this](const StepGraph& graph, std::size_t node) {
-            return steps_.typical.of_role(graph.keys[node]);
+            return steps_.typical().of_role(graph.keys[node]);
         };
         const auto usual = [this](const StepGraph& graph, std::size_t node) {
             return usual_ms(steps_, slow_, graph, node);
@@ -124,7 +124,7 @@ class BalancedJobFinder {
                                                  scenario(as_it_was, usual),
                                                  scenario(as_it_was, balanced_stages),
                                                  scenario(no_time, as_it_was)};
-        const std::vector<double> means_ms = steps_.replayer.mean_steps_ms(scenarios);
+        const std::vector<double> means_ms = steps_.replayer().mean_steps_ms(scenarios);
         job_.as_it_was_ms = means_ms[0];
         job_.loss_ms = means_ms[0] - means_ms[4];
         job_.comm_saving_ms = means_ms[0] - means_ms[1];
@@ -141,7 +141,7 @@ class BalancedJobFinder {
     void find_excess() {
         excess_ms_.assign(steps_.ranks(), 0);
         steps_.for_each_work([this](const StepGraph& graph, std::size_t node) {
-            const float over_ms = graph.own_ms[node] - steps_.typical.of_all(graph.keys[node]);
+            const float over_ms = graph.own_ms[node] - steps_.typical().of_all(graph.keys[node]);
             excess_ms_[graph.ranks[node]] += graph.weight * static_cast<double>(std::max(0.0F, over_ms));
         });
     }
@@ -150,7 +150,7 @@ class BalancedJobFinder {
     [[nodiscard]] Scenario with_typical(std::span<const std::uint32_t> ranks, bool of_chosen) const {
         return with_work([this, chosen = steps_.chosen(ranks), of_chosen](const StepGraph& graph, std::size_t node) {
             const bool is_chosen = !steps_.is_comm(graph.keys[node]) && chosen[graph.ranks[node]];
-            return is_chosen == of_chosen ? steps_.typical.of_all(graph.keys[node]) : graph.own_ms[node];
+            return is_chosen == of_chosen ? steps_.typical().of_all(graph.keys[node]) : graph.own_ms[node];
         });
     }
     [[nodiscard]] static std::vector<std::uint32_t> most_first(const std::vector<double>& excess_ms) {
@@ -171,14 +171,14 @@ class BalancedJobFinder {
             order.resize(std::min(order.size(), most_replayed));
             std::vector<Scenario> scenarios;
             for (const std::uint32_t& rank : order) scenarios.push_back(with_typical(std::span(&rank, 1), false));
-            const std::vector<double> alone_ms = steps_.replayer.mean_steps_ms(scenarios);
+            const std::vector<double> alone_ms = steps_.replayer().mean_steps_ms(scenarios);
             std::vector<std::pair<double, std::uint32_t>> slowest;
             for (std::size_t i = 0; i < order.size(); ++i) slowest.emplace_back(-alone_ms[i], order[i]);
             std::sort(slowest.begin(), slowest.end());
             for (std::size_t i = 0; i < order.size(); ++i) order[i] = slowest[i].second;
         }
         order.resize(std::min(order.size(), std::max<std::size_t>(1, wanted)));
-        replay_.slowest_ranks_share = share_without(steps_.replayer.mean_step_ms(with_typical(order, true)));
+        replay_.slowest_ranks_share = share_without(steps_.replayer().mean_step_ms(with_typical(order, true)));
     }
 
     // M_S.
@@ -192,13 +192,13 @@ class BalancedJobFinder {
         order.resize(std::min(order.size(), most_stages));
         std::vector<Scenario> scenarios;
         for (const std::uint32_t role : order) scenarios.push_back(with_typical(roles.members[role], true));
-        const std::vector<double> without_ms = steps_.replayer.mean_steps_ms(scenarios);
+        const std::vector<double> without_ms = steps_.replayer().mean_steps_ms(scenarios);
         replay_.slowest_stage_share = share_without(*std::min_element(without_ms.begin(), without_ms.end()));
     }
 
     [[nodiscard]] double share_without(double step_ms) const { return (job_.as_it_was_ms - step_ms) / job_.loss_ms; }
 
-    const ReplayedSteps& steps_;
+    const JobReplay& steps_;
     const JobModel& model_;
     const SlowRanks& slow_;
     Replay& replay_;
@@ -208,8 +208,8 @@ class BalancedJobFinder {
 
 class CauseFinder {
   public:
-    CauseFinder(const ReplayedSteps& steps, Replay& replay, std::vector<Finding>& findings)
-        : steps_(steps), model_(steps.model), replay_(replay), findings_(findings) {}
+    CauseFinder(const JobReplay& steps, Replay& replay, std::vector<Finding>& findings)
+        : steps_(steps), model_(steps.model()), replay_(replay), findings_(findings) {}
 
     void find() {
         std::copy_if(findings_.begin(), findings_.end(), std::back_inserter(slow_), is_of_slow_ranks);
@@ -257,7 +257,7 @@ class CauseFinder {
     /// What it saves; 0 if it is not added.
     double add_special(const std::optional<SpecialCause>& special) {
         if (!special) return 0;
-        const double saving_ms = job_.as_it_was_ms - steps_.replayer.mean_step_ms(special->without);
+        const double saving_ms = job_.as_it_was_ms - steps_.replayer().mean_step_ms(special->without);
         // What the job would gain if it were balanced says nothing of what all ranks wait for together.
         const double share = special->finding.kind == FindingKind::special ? 0 : job_.share_of(saving_ms);
         return add(special->finding, saving_ms, share) != nullptr ? saving_ms : 0;
@@ -267,14 +267,10 @@ class CauseFinder {
         Finding* const cause =
             add({.kind = FindingKind::communication}, job_.comm_saving_ms, replay_.shares.communication);
         if (cause == nullptr) return;
-        PhaseSums excess_ms = steps_.no_sums();
-        for (const StepGraph& graph : steps_.graphs)
-            for (std::size_t node = 0; node < graph.size(); ++node)
-                if (const std::uint32_t key = graph.keys[node]; steps_.is_comm(key))
-                    excess_ms[model_.keys[key].name] +=
-                        graph.weight *
-                        static_cast<double>(std::max(0.0F, graph.own_ms[node] - steps_.typical.of_all(key)));
-        cause->phase = steps_.largest_phase(excess_ms);
+        const auto excess_ms = [this](const StepGraph& graph, std::size_t node) {
+            return std::max(0.0F, graph.own_ms[node] - steps_.typical().of_all(graph.keys[node]));
+        };
+        cause->phase = steps_.largest_phase(steps_.sum_by_phase(excess_ms, true));
         cause->text = {"transfers" + cause->in_phase() + " take longer now and then", "at their usual times",
                        "slow transfers"};
     }
@@ -292,7 +288,7 @@ class CauseFinder {
         std::optional<SpecialCause> pauses;
         double correlation = 0;
         PhaseSums jitter_ms;
-        for_all(3, steps_.replayer.threads(), [&](std::size_t i) {
+        for_all(3, steps_.replayer().threads(), [&](std::size_t i) {
             if (i == 0) pauses = find_pauses(steps_);
             if (i == 1) jitter_ms = sum_jitter();
             if (i == 2) correlation = data_correlation(steps_, slow_ranks_.is_slow);
@@ -373,7 +369,7 @@ class CauseFinder {
         return true;
     }
 
-    const ReplayedSteps& steps_;
+    const JobReplay& steps_;
     const JobModel& model_;
     Replay& replay_;
     std::vector<Finding>& findings_;
@@ -384,7 +380,7 @@ class CauseFinder {
 
 }  // namespace
 
-void find_causes(const ReplayedSteps& steps, Replay& replay, std::vector<Finding>& findings) {
+void find_causes(const JobReplay& steps, Replay& replay, std::vector<Finding>& findings) {
     CauseFinder(steps, replay, findings).find();
 }
 

@@ -34,8 +34,8 @@ struct PairedWork {
 
 class Correlation {
   public:
-    Correlation(const ReplayedSteps& steps, const std::vector<bool>& is_slow)
-        : steps_(steps), graphs_(steps.graphs), model_(steps.model), is_slow_(is_slow) {}
+    Correlation(const JobReplay& steps, const std::vector<bool>& is_slow)
+        : steps_(steps), graphs_(steps.graphs()), model_(steps.model()), is_slow_(is_slow) {}
 
     double find() {
         if (!find_phases()) return 0;
@@ -86,7 +86,7 @@ class Correlation {
             auto& [first, second] = works[{graph.ranks[node], key.seq}];
             RelativeWork& work = key.name == first_ ? first : second;
             work.own_ms += static_cast<double>(graph.own_ms[node]);
-            work.usual_ms += static_cast<double>(steps_.typical.of_role(graph.keys[node]));
+            work.usual_ms += static_cast<double>(steps_.typical().of_role(graph.keys[node]));
         }
         for (const auto& [at, work] : works)
             if (work.first.ratio() > 0 && work.second.ratio() > 0)
@@ -123,7 +123,7 @@ class Correlation {
         return ab > 0 && aa > 0 && bb > 0 ? ab * ab / (aa * bb) : 0;
     }
 
-    const ReplayedSteps& steps_;
+    const JobReplay& steps_;
     std::span<const StepGraph> graphs_;
     const JobModel& model_;
     const std::vector<bool>& is_slow_;
@@ -134,7 +134,7 @@ class Correlation {
 
 }  // namespace
 
-double data_correlation(const ReplayedSteps& steps, const std::vector<bool>& is_slow) {
+double data_correlation(const JobReplay& steps, const std::vector<bool>& is_slow) {
     return Correlation(steps, is_slow).find();
 }
 

@@ -21,8 +21,8 @@ constexpr double least_excess_share = 0.02;  // of a step, as of a straggler
 
 class LoaderSearch {
   public:
-    explicit LoaderSearch(const ReplayedSteps& steps)
-        : graphs_(steps.graphs), model_(steps.model), threads_(steps.replayer.threads()) {
+    explicit LoaderSearch(const JobReplay& steps)
+        : graphs_(steps.graphs()), model_(steps.model()), threads_(steps.replayer().threads()) {
         number_steps();
     }
 
@@ -115,7 +115,7 @@ class LoaderSearch {
 
 /// A phase of kind data that is long in every n-th step on all ranks, as its buffer of batches is empty then. Of
 /// several phases, the one that waits longest.
-std::optional<SpecialCause> find_loader_waits(const ReplayedSteps& steps) {
+std::optional<SpecialCause> find_loader_waits(const JobReplay& steps) {
     return LoaderSearch(steps).find();
 }
 

@@ -31,13 +31,13 @@ struct Limit {
 };
 
 /// By key.
-std::vector<Limit> find_limits(const ReplayedSteps& steps) {
+std::vector<Limit> find_limits(const JobReplay& steps) {
     constexpr std::size_t most_steps = 500;
-    std::vector<std::vector<double>> of_key(steps.model.keys.size());
+    std::vector<std::vector<double>> of_key(steps.model().keys.size());
     std::vector<double> steps_ms;
-    const std::size_t wanted = std::min(steps.graphs.size(), most_steps);
+    const std::size_t wanted = std::min(steps.graphs().size(), most_steps);
     for (std::size_t i = 0; i < wanted; ++i) {
-        const StepGraph& graph = steps.graphs[index_in_segment(i, wanted, steps.graphs.size())];
+        const StepGraph& graph = steps.graphs()[index_in_segment(i, wanted, steps.graphs().size())];
         steps_ms.push_back(graph.observed_ms);
         for (std::size_t node = 0; node < graph.size(); ++node)
             if (!steps.is_comm(graph.keys[node]))
@@ -64,7 +64,7 @@ bool are_too_many(std::size_t steps, std::size_t ranks) {
 
 }  // namespace
 
-std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
+std::optional<SpecialCause> find_pauses(const JobReplay& steps) {
     const std::vector<Limit> limits = find_limits(steps);
     const auto pause_ms = [limits](const StepGraph& graph, std::size_t node) {
         return limits[graph.keys[node]].pause_ms(graph.own_ms[node]);
@@ -91,15 +91,15 @@ std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps) {
     cause.phase = steps.largest_phase(steps.sum_by_phase(pause_ms));
     cause.slow_ms = median_of(pauses_ms);
     cause.usual_ms = 0;
-    if (is_one_rank) cause.hosts = {steps.model.rows->hosts()[steps.model.rows->ranks()[most].host]};
+    if (is_one_rank) cause.hosts = {steps.rows().hosts()[steps.rows().ranks()[most].host]};
     std::map<std::uint32_t, double> with_pauses;
     for (auto& [rank, of_rank] : steps_of) {
         if (is_one_rank && rank != most) continue;
-        cause.ranks.push_back(steps.model.rows->ranks()[rank].rank);
+        cause.ranks.push_back(steps.rows().ranks()[rank].rank);
         with_pauses.merge(of_rank);
     }
     for (const auto& [step, weight] : with_pauses) cause.step_fraction += weight;
-    cause.step_fraction /= static_cast<double>(steps.graphs.size());
+    cause.step_fraction /= static_cast<double>(steps.graphs().size());
     const std::string who = name_of(cause.ranks, cause.hosts);
     const std::string_view when = 2 * cause.step_fraction > 1 ? "" : " now and then";
     cause.text = {is_one_rank ? fmt::format("{} is slow{}{}, in {} of the steps", who, when, cause.in_phase(),

@@ -110,9 +110,7 @@ void find_coverage(const std::vector<StepGraph>& graphs, const Job& job, Replay&
         matched += graph.matched_comm;
     }
     // Where most instances of a piece are lost, nothing in the graphs stands for it.
-    const auto dropped = static_cast<double>(job.loss.dropped() + job.loss.abandoned);
-    const double kept = job.loss.recorded > 0 ? 1 - dropped / static_cast<double>(job.loss.recorded) : 1;
-    facts.row_coverage = std::min(kept, recorded / std::max(1.0, recorded + lost));
+    facts.row_coverage = std::min(1 - lost_share(job.loss), recorded / std::max(1.0, recorded + lost));
     facts.matched = matched / std::max(1.0, comm);
 }
 
@@ -202,7 +200,7 @@ Replay replay(const Job& job, std::size_t threads, std::span<const std::int64_t>
     const JobReplay of_job(job, threads, left_out, findings);
     Replay result = of_job.facts();
     if (!result.is_possible) return result;
-    find_causes(of_job.steps(), result, findings);
+    find_causes(of_job, result, findings);
     const bool is_whole = job.coverage.is_whole();
     if (is_whole) result.unseen_ms = 0;
     for (Finding& one : findings)

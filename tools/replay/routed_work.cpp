@@ -60,18 +60,18 @@ std::vector<bool> find_routed_keys(const JobModel& model) {
     return is_routed;
 }
 
-std::optional<SpecialCause> find_routed_work(const ReplayedSteps& steps, const std::vector<bool>& is_routed) {
+std::optional<SpecialCause> find_routed_work(const JobReplay& steps, const std::vector<bool>& is_routed) {
     if (std::find(is_routed.begin(), is_routed.end(), true) == is_routed.end()) return std::nullopt;
     PhaseSums excess_ms = steps.no_sums();
     std::vector<double> of_rank_ms(steps.ranks());
     double all_ms = 0;
-    for (const StepGraph& graph : steps.graphs) {
+    for (const StepGraph& graph : steps.graphs()) {
         const StepSums sums = sums_of(graph, is_routed);
         for (std::size_t node = 0; node < graph.size(); ++node) {
             const std::uint32_t key = graph.keys[node];
             if (!is_routed[key]) continue;
             const double own_ms = static_cast<double>(graph.own_ms[node]);
-            excess_ms[steps.model.keys[key].name] += graph.weight * std::max(0.0, own_ms - sums.at(key).mean_ms());
+            excess_ms[steps.model().keys[key].name] += graph.weight * std::max(0.0, own_ms - sums.at(key).mean_ms());
             of_rank_ms[graph.ranks[node]] += graph.weight * own_ms;
             all_ms += graph.weight * own_ms;
         }
@@ -80,8 +80,8 @@ std::optional<SpecialCause> find_routed_work(const ReplayedSteps& steps, const s
     Finding cause{.kind = FindingKind::routing};
     cause.phase = steps.largest_phase(excess_ms);
     const auto busiest = std::max_element(of_rank_ms.begin(), of_rank_ms.end());
-    cause.ranks = {steps.model.rows->ranks()[static_cast<std::size_t>(busiest - of_rank_ms.begin())].rank};
-    const auto count = static_cast<double>(steps.graphs.size());
+    cause.ranks = {steps.rows().ranks()[static_cast<std::size_t>(busiest - of_rank_ms.begin())].rank};
+    const auto count = static_cast<double>(steps.graphs().size());
     cause.slow_ms = *busiest / count;
     cause.usual_ms = all_ms / count / static_cast<double>(of_rank_ms.size());
     const DurationFormat duration(*cause.usual_ms, *cause.slow_ms);

@@ -26,7 +26,7 @@ constexpr std::size_t most_transfers = 1'000;  // of a group that are looked at
 
 class LinkSearch {
   public:
-    explicit LinkSearch(const ReplayedSteps& steps) : graphs_(steps.graphs), model_(steps.model) {}
+    explicit LinkSearch(const JobReplay& steps) : graphs_(steps.graphs()), model_(steps.model()) {}
 
     std::optional<SpecialCause> find() {
         find_transfers();
@@ -137,7 +137,7 @@ class LinkSearch {
 
 }  // namespace
 
-std::optional<SpecialCause> find_slow_links(const ReplayedSteps& steps) {
+std::optional<SpecialCause> find_slow_links(const JobReplay& steps) {
     return LinkSearch(steps).find();
 }
 

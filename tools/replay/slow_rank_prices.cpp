@@ -66,8 +66,8 @@ class PeerWork {
 
 class SlowRankPrices {
   public:
-    SlowRankPrices(const ReplayedSteps& steps, std::vector<Finding>& slow, Replay& replay)
-        : steps_(steps), model_(steps.model), slow_(slow), replay_(replay) {}
+    SlowRankPrices(const JobReplay& steps, std::vector<Finding>& slow, Replay& replay)
+        : steps_(steps), model_(steps.model()), slow_(slow), replay_(replay) {}
 
     void drop_loaded(bool has_stage, const std::vector<bool>& is_routed) {
         const std::vector<bool> is_slow = steps_.ranks_of(slow_);
@@ -90,8 +90,8 @@ class SlowRankPrices {
         std::vector<Scenario> scenarios = {as_it_was, without_all_but(nullptr)};
         for (std::size_t i = 0; i < std::min(most_suspects, slow_.size()); ++i)
             scenarios.push_back(without_all_but(&slow_[i]));
-        const std::vector<std::vector<double>> steps_ms = steps_.replayer.steps_ms(scenarios);
-        const auto mean_ms = [&](std::size_t i) { return steps_.replayer.mean_ms(steps_ms[i]); };
+        const std::vector<std::vector<double>> steps_ms = steps_.replayer().steps_ms(scenarios);
+        const auto mean_ms = [&](std::size_t i) { return steps_.replayer().mean_ms(steps_ms[i]); };
         const double all_ms = mean_ms(0);
         if (!(all_ms > 0)) return std::nullopt;
         const bool sees_all = sees_waiting(1 - mean_ms(1) / all_ms);
@@ -107,8 +107,8 @@ class SlowRankPrices {
             one.cost_share = (mean_ms(i) - mean_ms(1)) / all_ms;
             one.is_costly = *one.cost_share >= Replay::least_cost;
         }
-        for (std::size_t i = 0; i < steps_.graphs.size(); ++i) {
-            const StepGraph& graph = steps_.graphs[i];
+        for (std::size_t i = 0; i < steps_.graphs().size(); ++i) {
+            const StepGraph& graph = steps_.graphs()[i];
             const bool is_known = graph.weight > 0 || graph.ends.size() == steps_.ranks();
             replay_.costs_ms.emplace_back(model_.rows->steps()[graph.step],
                                           is_known ? steps_ms[0][i] - steps_ms[1][i] : NAN);
@@ -152,7 +152,8 @@ class SlowRankPrices {
         steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
             if (!is_chosen[graph.ranks[node]]) return;
             const std::uint32_t key = graph.keys[node];
-            const double over_ms = graph.weight * static_cast<double>(graph.own_ms[node] - steps_.typical.of_role(key));
+            const double over_ms =
+                graph.weight * static_cast<double>(graph.own_ms[node] - steps_.typical().of_role(key));
             all_ms += over_ms;
             if (is_routed[key]) routed_ms += over_ms;
         });
@@ -176,7 +177,7 @@ class SlowRankPrices {
         if (all.ranks.empty()) return std::nullopt;
         std::sort(all.ranks.begin(), all.ranks.end());
         const Scenario without = without_those([](const Finding& one) { return one.is_costly; });
-        replay_.saving = 1 - steps_.replayer.mean_step_ms(without) / all_ms;
+        replay_.saving = 1 - steps_.replayer().mean_step_ms(without) / all_ms;
         const std::vector<bool> is_slow = steps_.ranks_of({&all, 1});
         replay_.peers_may_be_rested = may_be_rested(is_slow, without);
         if (std::any_of(slow_.begin(), slow_.end(), [](const Finding& one) { return one.is_approximate; }))
@@ -187,7 +188,7 @@ class SlowRankPrices {
 
     [[nodiscard]] PhaseSums work_of(const std::vector<bool>& ranks, const Scenario& scenario) const {
         PhaseSums sums_ms = steps_.no_sums();
-        for (const StepGraph& graph : steps_.graphs) {
+        for (const StepGraph& graph : steps_.graphs()) {
             std::vector<float> own_ms = graph.own_ms;
             scenario.set_work(graph, own_ms);
             for (std::size_t node = 0; node < graph.size(); ++node)
@@ -208,13 +209,13 @@ class SlowRankPrices {
             if (own_ms[phase] <= (1 + replay_.saving / 2) * usual_ms[phase])
                 rested_ms += own_ms[phase] - usual_ms[phase];
         const auto slow = static_cast<std::size_t>(std::count(is_slow.begin(), is_slow.end(), true));
-        const double all_ms = replay_.observed_ms * static_cast<double>(steps_.graphs.size() * slow);
+        const double all_ms = replay_.observed_ms * static_cast<double>(steps_.graphs().size() * slow);
         return rested_ms > Replay::most_error * all_ms;
     }
 
     void describe(Finding& cause, const std::vector<bool>& is_slow) const {
         cause.phase = steps_.largest_phase(steps_.sum_by_phase([&](const StepGraph& graph, std::size_t node) {
-            return is_slow[graph.ranks[node]] ? graph.own_ms[node] - steps_.typical.of_role(graph.keys[node]) : 0.0F;
+            return is_slow[graph.ranks[node]] ? graph.own_ms[node] - steps_.typical().of_role(graph.keys[node]) : 0.0F;
         }));
         const auto first = static_cast<std::size_t>(std::find(is_slow.begin(), is_slow.end(), true) - is_slow.begin());
         const bool is_one = std::count(is_slow.begin(), is_slow.end(), true) == 1;
@@ -225,7 +226,7 @@ class SlowRankPrices {
         cause.text.without = is_one ? "without it" : "without them";
     }
 
-    const ReplayedSteps& steps_;
+    const JobReplay& steps_;
     const JobModel& model_;
     std::vector<Finding>& slow_;
     Replay& replay_;
@@ -233,7 +234,7 @@ class SlowRankPrices {
 
 }  // namespace
 
-std::optional<Finding> price_slow_ranks(const ReplayedSteps& steps, bool has_stage, const std::vector<bool>& is_routed,
+std::optional<Finding> price_slow_ranks(const JobReplay& steps, bool has_stage, const std::vector<bool>& is_routed,
                                         std::vector<Finding>& slow, Replay& replay) {
     SlowRankPrices prices(steps, slow, replay);
     prices.drop_loaded(has_stage, is_routed);

@@ -6,13 +6,12 @@
 #include <optional>
 #include <vector>
 
-#include "replay/replay.hpp"
-#include "replay/replayed_steps.hpp"
+#include "replay/job_replay.hpp"
 
 namespace cep::tool {
 
 /// Fills in everything but the first fields of the replay. `findings`: see replay().
-void find_causes(const ReplayedSteps& steps, Replay& replay, std::vector<Finding>& findings);
+void find_causes(const JobReplay& steps, Replay& replay, std::vector<Finding>& findings);
 
 /// A cause that one kind of work shows by itself, whatever all ranks of a role do in common.
 struct SpecialCause {
@@ -23,10 +22,10 @@ struct SpecialCause {
 /// Groups of ranks whose transfers take longer than the same transfers of other groups. A transfer is what all ranks of
 /// a collective spend in it together: from the last start to the first end. Compared are groups of one size in the same
 /// phase and position in the step. Where most groups would be slow, none is.
-[[nodiscard]] std::optional<SpecialCause> find_slow_links(const ReplayedSteps& steps);
+[[nodiscard]] std::optional<SpecialCause> find_slow_links(const JobReplay& steps);
 
 /// Those of the special kind: find_<name>() for each <name>.cpp that meson.build lists.
-using SpecialSearch = std::optional<SpecialCause>(const ReplayedSteps& steps);
+using SpecialSearch = std::optional<SpecialCause>(const JobReplay& steps);
 #define SEARCH(name) SpecialSearch find_##name;
 CEP_SPECIAL_CAUSES
 #undef SEARCH
@@ -38,23 +37,22 @@ inline constexpr SpecialSearch* special_searches[] = {CEP_SPECIAL_CAUSES};
 /// it there and one that brings it back.
 [[nodiscard]] std::vector<bool> find_routed_keys(const JobModel& model);
 /// That work as it is, against the same work spread evenly over the ranks.
-[[nodiscard]] std::optional<SpecialCause> find_routed_work(const ReplayedSteps& steps,
-                                                           const std::vector<bool>& is_routed);
+[[nodiscard]] std::optional<SpecialCause> find_routed_work(const JobReplay& steps, const std::vector<bool>& is_routed);
 
 /// Work that takes much longer than usual now and then, on any rank; or on one of them, if so many pauses are no
 /// chance.
-[[nodiscard]] std::optional<SpecialCause> find_pauses(const ReplayedSteps& steps);
+[[nodiscard]] std::optional<SpecialCause> find_pauses(const JobReplay& steps);
 
 /// The correlation between the two phases with the most local work: of the same position in the same step of a rank,
 /// after what the rank, the step and the position explain. Work that depends on the data makes both phases of a
 /// micro-batch longer; jitter does not know micro-batches. Nor do slow ranks (`is_slow`, by rank), which are left out.
 /// As r².
-[[nodiscard]] double data_correlation(const ReplayedSteps& steps, const std::vector<bool>& is_slow);
+[[nodiscard]] double data_correlation(const JobReplay& steps, const std::vector<bool>& is_slow);
 
 /// Drops those of `slow`, which are stragglers and groups, that are not slow, but have more of the work that is to be
 /// spread evenly: that of a stage all of whose ranks are slow, if `has_stage`; or routed work, if `is_routed` (by key)
 /// is not empty. Returns all that cost enough together, if any do, with what that is in the replay's `saving`.
-[[nodiscard]] std::optional<Finding> price_slow_ranks(const ReplayedSteps& steps, bool has_stage,
+[[nodiscard]] std::optional<Finding> price_slow_ranks(const JobReplay& steps, bool has_stage,
                                                       const std::vector<bool>& is_routed, std::vector<Finding>& slow,
                                                       Replay& replay);
 

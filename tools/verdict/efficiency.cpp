@@ -20,9 +20,9 @@ std::size_t count_stages(const JobTable& table) {
     return stages.size();
 }
 
-void find_bubble(const JobTable& table, const Ledger& ledger, std::size_t pipeline_length, Efficiency& efficiency) {
+void find_bubble(const JobTable& table, const std::optional<StepShares>& shares, std::size_t pipeline_length,
+                 Efficiency& efficiency) {
     const auto stages = static_cast<double>(std::max(count_stages(table), pipeline_length));
-    const std::optional<StepShares> shares = find_shares(ledger);
     if (shares && (stages > 1 || shares->bubble > 0)) efficiency.bubble_fraction = shares->bubble;
     double micro_batches = 0;
     for (const LocalPhase& phase : table.local)
@@ -71,7 +71,8 @@ Bound bound_of(const StepShares& shares) {
     return share >= bound_share && share >= clearly_more * candidates[1].first ? bound : Bound::mixed;
 }
 
-Efficiency find_efficiency(const JobTable& table, const Ledger& ledger, std::size_t pipeline_length) {
+Efficiency find_efficiency(const JobTable& table, const Ledger& ledger, const std::optional<StepShares>& shares,
+                           std::size_t pipeline_length) {
     Efficiency efficiency;
     if (table.ranks.empty() || ledger.empty()) return efficiency;
     efficiency.mfu = ledger.run.mfu;
@@ -88,7 +89,7 @@ Efficiency find_efficiency(const JobTable& table, const Ledger& ledger, std::siz
             efficiency.overlap_of_possible =
                 std::min(1.0, ledger.hidden_comm_ms / recorded / std::min(compute_ms, *efficiency.comm_ms));
     }
-    find_bubble(table, ledger, pipeline_length, efficiency);
+    find_bubble(table, shares, pipeline_length, efficiency);
     return efficiency;
 }
 

@@ -49,7 +49,8 @@ struct Efficiency {
     std::optional<double> theoretical_bubble_fraction;  // (p − 1) / (m + p − 1)
 };
 
-/// `pipeline_length`: see Replay.
-[[nodiscard]] Efficiency find_efficiency(const JobTable& table, const Ledger& ledger, std::size_t pipeline_length);
+/// `shares`: see find_shares(). `pipeline_length`: see Replay.
+[[nodiscard]] Efficiency find_efficiency(const JobTable& table, const Ledger& ledger,
+                                         const std::optional<StepShares>& shares, std::size_t pipeline_length);
 
 }  // namespace cep::tool

@@ -23,7 +23,7 @@ void drop_waits(const JobTable& table, Verdict& verdict) {
     for (Finding& one : verdict.findings) {
         if (!is_of_slow_ranks(one)) continue;
         one.cost_share = one.all_excess_ms * one.step_fraction / typical_ms(table.median_step_ms);
-        one.is_costly = one.keeps_waiting && *one.cost_share > StragglerRules::least_cost;
+        one.is_costly = one.keeps_waiting && *one.cost_share > Replay::least_cost;
         one.cost_share.reset();
     }
 }

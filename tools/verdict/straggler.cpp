@@ -12,6 +12,7 @@
 
 #include "base/parallel.hpp"
 #include "ledger/table_quantiles.hpp"
+#include "replay/replay.hpp"
 #include "verdict/deviation.hpp"
 #include "verdict/own_work.hpp"
 #include "verdict/slow_steps.hpp"
@@ -270,7 +271,7 @@ class Finder {
         if (table_.has_comm) {
             bound_cost(one, others);
         } else {
-            one.is_costly = weight_of(one) > StragglerRules::least_cost * typical_ms(table_.median_step_ms);
+            one.is_costly = weight_of(one) > Replay::least_cost * typical_ms(table_.median_step_ms);
         }
         if (one.phase == uncovered_name && !one.keeps_waiting) return;  // it may be waiting itself
         if (is_difference(one)) one.kind = FindingKind::difference;
@@ -387,7 +388,7 @@ class Finder {
         one.keeps_waiting = is_known ? longer_ms > margin * one.excess_ms : !is_uncovered && !one.is_of_some;
         one.cost_share = share_of(one, most_ms);
         if (!one.is_waiting_known || longer_ms > most_explained * one.all_excess_ms) one.cost_share.reset();
-        one.is_costly = one.keeps_waiting && one.cost_share.value_or(1) > StragglerRules::least_cost;
+        one.is_costly = one.keeps_waiting && one.cost_share.value_or(1) > Replay::least_cost;
     }
 
     const JobTable& table_;

@@ -31,7 +31,6 @@ struct StragglerRules {
     static constexpr double may_be_chance = 0.05;  // the same chance, of what is no finding but a reason to abstain
     static constexpr double nearly_all = 0.85;     // of steps
     static constexpr double hardly_any = 0.08;     // of steps
-    static constexpr double least_cost = 0.01;     // of the time of all steps: what costs less is a note
     static constexpr double least_margin = 0.15;   // of the excess, by which the others wait longer than the straggler
     static constexpr double uncovered_margin = 0.5;  // the same of time in no phase, which may be waiting itself
     static constexpr double late = 0.05;             // of a step: shorter waiting needs no name

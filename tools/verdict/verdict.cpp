@@ -216,8 +216,8 @@ class Judge {
                              "time the collectives on all ranks");
         } else if (table_.local.empty()) {
             verdict_.abstain("no phases of a step are timed", "time data loading, forward, backward and optimizer");
-        } else if (lost_share() > too_much_lost) {
-            verdict_.abstain(fmt::format("{:.0f} % of the spans were lost", 100 * lost_share()),
+        } else if (lost_share(job_.loss) > too_much_lost) {
+            verdict_.abstain(fmt::format("{:.0f} % of the spans were lost", 100 * lost_share(job_.loss)),
                              "see cep check for the cause");
         } else {
             return true;
@@ -261,11 +261,6 @@ class Judge {
         return ranks;
     }
 
-    [[nodiscard]] double lost_share() const {
-        const auto lost = static_cast<double>(job_.loss.dropped() + job_.loss.abandoned);
-        return job_.loss.recorded == 0 ? 0 : lost / static_cast<double>(job_.loss.recorded);
-    }
-
     void search(const AbsentRows& absent) {
         std::vector<Finding> found = find_stragglers(table_, absent, groups_, options_.threads);
         std::move(found.begin(), found.end(), std::back_inserter(verdict_.findings));
@@ -282,7 +277,8 @@ class Judge {
     }
 
     void find_efficiency() {
-        verdict_.efficiency = tool::find_efficiency(table_, verdict_.ledger, verdict_.replay.pipeline_length);
+        verdict_.efficiency =
+            tool::find_efficiency(table_, verdict_.ledger, verdict_.shares, verdict_.replay.pipeline_length);
         for (const auto& [name, value, flops] : {std::tuple("MFU", verdict_.efficiency.mfu, "flops_per_step"),
                                                  {"HFU", verdict_.efficiency.hfu, "hardware_flops_per_step"}})
             if (value && *value > 1)
