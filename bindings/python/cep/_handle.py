@@ -46,8 +46,7 @@ class Removable(Handle):
         """Removes everything. Calling it again does nothing."""
         undo_all(self._removals)
 
-    def _end(self) -> None:
-        self.remove()
+    _end = remove
 
 
 _MISSING = object()

@@ -305,8 +305,6 @@ bool is_backward_running(PyObject* backward);
 /// Of hooks: a copy, deep or pickled, does nothing, and can be read without this package.
 PyObject* reduce_hook(PyObject* hook, PyObject* unused);
 
-/// Takes the type of the exception that is set: a new reference. One that is to end the program is raised again later.
-PyObject* take_error(void);
 /// Counts the exception that is set, if any, as a hook's failure, which does not reach the trainer. False if it is to
 /// end the program: then it stays set.
 bool note_failure(void);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenSpans: the open spans of a phase that hooks begin and end.
+// OpenSpans: the open spans of a phase that hooks begin and end, at most one for each key: a thread, or None for the
+// process.
 #include "native.h"
 
 typedef struct {
     PyObject_HEAD PyObject* region;  ///< one of its own, like that of the phase: its blocks are the spans
-    PyObject* not_finished;
 } open_spans_object;
 
 static region_object* region_of(PyObject* object) {
@@ -25,7 +25,7 @@ bool end_keyed_span(PyObject* object, unsigned long key, PyObject* error) {
 
 bool begin_keyed_span(PyObject* object, unsigned long key) {
     block begun = {key, CEP_SPAN_NONE, NULL};
-    return end_keyed_span(object, key, ((open_spans_object*)object)->not_finished) &&
+    return end_keyed_span(object, key, hooks.not_finished) &&
            begin_span(region_of(object), &begun.span, &begun.stream) && push_block(region_of(object), begun);
 }
 
@@ -67,7 +67,7 @@ static PyObject* open_spans_exit(PyObject* object, PyObject* const* args, Py_ssi
 static PyObject* open_spans_abandon(PyObject* object, PyObject* unused) {
     const region_object* region = region_of(object);
     while (region->block_count > 0)
-        if (!end_keyed_span(object, region->blocks[0].key, ((open_spans_object*)object)->not_finished)) return NULL;
+        if (!end_keyed_span(object, region->blocks[0].key, hooks.not_finished)) return NULL;
     return new_none();
 }
 
@@ -77,7 +77,7 @@ static int open_spans_bool(PyObject* object) {
 
 static int open_spans_init(PyObject* object, PyObject* args, PyObject* keywords) {
     open_spans_object* self = (open_spans_object*)object;
-    if (TAKE_ARGUMENTS(object, args, region_type, NULL) != 0) return -1;
+    if (TAKE_ARGUMENTS(object, args, region_type) != 0) return -1;
     const region_object* like = region_of(object);
     PyObject* own = region_with((region_object*)self->region, like->has_stream, like->stream, like->attributes);
     set_reference(&self->region, own);
@@ -85,7 +85,7 @@ static int open_spans_init(PyObject* object, PyObject* args, PyObject* keywords)
     return own != NULL ? 0 : -1;
 }
 
-HAS_REFERENCES(open_spans, not_finished)
+HAS_REFERENCES(open_spans, region)
 
 static PyMethodDef open_spans_methods[] = {
     {"begin", open_spans_begin, METH_O, "Begins a span. A span of the key that is still open ends as NotFinished."},

@@ -82,13 +82,6 @@ bool stream_address_of(PyObject* stream, void** address) {
 
 // ---- Exceptions in hooks -------------------------------------------------------------------------------------------
 
-PyObject* take_error(void) {
-    const taken_error error = take();
-    if (error.type != NULL && !PyErr_GivenExceptionMatches(error.type, PyExc_Exception)) PyErr_SetInterrupt();
-    DROP(error.value, error.traceback);
-    return error.type;
-}
-
 bool note_failure(void) {
     if (PyErr_Occurred() == NULL) return true;
     if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;

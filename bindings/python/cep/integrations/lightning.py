@@ -108,7 +108,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         super()._finish()
 
 
-class _FirstPhase(Phase):
+class _FirstPhase(Phase):  # type: ignore[misc]
     """A phase that may be the first one of its step."""
 
     __slots__ = ("_steps", "_trainer")

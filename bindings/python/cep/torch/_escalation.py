@@ -155,8 +155,7 @@ class Escalation(Handle):
         for capture in self._ended:
             capture.join()
 
-    def _end(self) -> None:
-        self.close()
+    _end = close
 
     def _retire(self) -> None:
         """Stops listening to steps, and ends the background thread."""

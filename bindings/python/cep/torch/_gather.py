@@ -108,8 +108,7 @@ class Gather(Handle):
         if self._group is not None:
             self._end_thread()
 
-    def _end(self) -> None:
-        self.close()
+    _end = close
 
     def _on_step(self, recorded: bool) -> bool:
         """Runs on the trainer's thread: counts steps, and wakes the background thread. A rank that is off counts them too."""

@@ -10,7 +10,6 @@ from typing import Any, Callable, Optional
 
 from .._binding import native, why_missing
 from .._messages import warn
-from .._region import Region
 from ._pytorch import torch
 
 __all__ = [
@@ -47,12 +46,12 @@ class _Missing:
 
 if native is not None:
     from .._native import (
-        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, NcclCalls, OpenSpans, OptimizerCalls,
-        StepSpans, TimedCopy, TimedFunction, TrainingWatch, announce_call, connect_torch, end_done_spans, expected_callbacks,
-        is_inside, set_inside, turn_codes, withdraw_call,
+        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, NcclCalls, OpenSpans as Phase,
+        OptimizerCalls, StepSpans, TimedCopy, TimedFunction, TrainingWatch, announce_call, connect_torch, end_done_spans,
+        expected_callbacks, is_inside, set_inside, turn_codes, withdraw_call,
     )  # fmt: skip
 else:
-    AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = Indices = NcclCalls = OpenSpans = OptimizerCalls = _Missing
+    AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = Indices = NcclCalls = Phase = OptimizerCalls = _Missing
     BucketFunction = StepSpans = TimedCopy = TimedFunction = announce_call = end_done_spans = is_inside = set_inside = _Missing
     TrainingWatch, turn_codes, withdraw_call = object, _Missing, _Missing
 
@@ -65,15 +64,6 @@ else:
 
 class NotFinished(Exception):
     """The ``error`` of a row whose phase began and has no end that was seen, because the code in it raised."""
-
-
-class Phase(OpenSpans):  # type: ignore[misc]
-    """The open spans of one region that hooks begin and end, at most one for each key (a thread, or None for the process)."""
-
-    __slots__ = ()
-
-    def __init__(self, region: Region) -> None:
-        super().__init__(region, NotFinished)
 
 
 is_compiling: Callable[[], bool] = torch.compiler.is_dynamo_compiling

@@ -36,6 +36,15 @@ def _device_bytes(device: int) -> int:
     return int(torch.cuda.get_device_properties(device).total_memory)
 
 
+def _stats_of(profiler: Profiler, device: Optional[int] = None) -> Optional[tuple[int, Mapping[str, Any]]]:
+    """A device, and the allocator's statistics; None on a step that is not recorded, or where the process does not use CUDA."""
+    if not profiler._recording or _read_stats is None or not torch.cuda.is_initialized():
+        return None
+    if device is None:
+        device = torch.cuda.current_device() if profiler._device is None else profiler._device
+    return device, _read_stats(device)
+
+
 def memory_counters(stats: Mapping[str, Any]) -> dict[str, int]:
     """The counters that the allocator's statistics have. Their nesting is that of torch._C._cuda_memoryStats()."""
     counters = {}
@@ -70,11 +79,11 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
 
     Thread-safe.
     """
-    if not profiler._recording or _read_stats is None or not torch.cuda.is_initialized():
+    found = _stats_of(profiler, device)
+    if found is None:
         return False
-    if device is None:
-        device = torch.cuda.current_device() if profiler._device is None else profiler._device
-    counters = memory_counters(_read_stats(device))
+    device, stats = found
+    counters = memory_counters(stats)
     if not profiler._has_device_bytes:
         profiler._has_device_bytes = True
         counters["memory.device_bytes"] = _device_bytes(device)
@@ -116,13 +125,10 @@ class PhasePeaks:
             note_failure(error)
 
     def _end(self, phase: str) -> None:
-        profiler = self._profiler
-        if not profiler._recording or _read_stats is None or not torch.cuda.is_initialized():
-            return
-        device = torch.cuda.current_device() if profiler._device is None else profiler._device
-        peak: Any = _read_stats(device).get("allocated_bytes")
-        if peak is not None:
-            profiler.counter(f"memory.peak_bytes.{phase}", int(peak["all"]["peak"]))
+        found = _stats_of(self._profiler)
+        if found is not None and "allocated_bytes" in found[1]:
+            device, stats = found
+            self._profiler.counter(f"memory.peak_bytes.{phase}", int(stats["allocated_bytes"]["all"]["peak"]))
             torch.cuda.reset_peak_memory_stats(device)
 
 

@@ -170,8 +170,7 @@ class TraceProfiler(Handle):
         self.start()
         return self
 
-    def _end(self) -> None:
-        self.stop()
+    _end = stop
 
     def _start_capture(self) -> None:
         options, step = self._options, self._next_step
