@@ -165,8 +165,8 @@ static void bucket_function_free(PyObject* object) {
 }
 
 static PyMemberDef bucket_timer_members[] = {
-    {(char*)"_running", T_INT, offsetof(bucket_timer_object, running), READONLY, NULL},
-    {(char*)"_operator", T_OBJECT, offsetof(bucket_timer_object, operator_), 0, NULL},
+    MEMBER(bucket_timer, "_running", T_INT, running, READONLY),
+    MEMBER(bucket_timer, "_operator", T_OBJECT, operator_, 0),
     {NULL, 0, 0, 0, NULL},
 };
 

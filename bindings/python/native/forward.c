@@ -199,7 +199,7 @@ static int forward_clear(PyObject* object) {
 }
 
 static PyMemberDef forward_members[] = {
-    {(char*)"after", T_OBJECT, offsetof(forward_object, after), 0, NULL},
+    MEMBER(forward, "after", T_OBJECT, after, 0),
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -347,6 +347,10 @@ void free_object(PyObject* object, size_t count);
         free_object(object, name##_references);                                                              \
     }
 
+/// A member of a NAME_object that Python sees under a name; without documentation.
+#define MEMBER(object, name, kind, field, flags) \
+    { (char*)(name), kind, offsetof(object##_object, field), flags, NULL }
+
 /// The type of a NAME_object, with its NAME_slots.
 #define DEFINE_TYPE(kind, text, more_flags)         \
     PyType_Spec kind##_spec = {                     \

@@ -313,18 +313,15 @@ static void profiler_free(PyObject* object) {
     profiler_drop(object);
 }
 
-#define MEMBER(name, type, field, flags) \
-    { (char*)(name), type, offsetof(profiler_object, field), flags, NULL }
 static PyMemberDef members[] = {
-    MEMBER("_enabled", T_BOOL, enabled, 0),
-    MEMBER("_wants_steps", T_BOOL, wants_steps, 0),
-    MEMBER("_step", T_LONGLONG, step, 0),
-    MEMBER("_library_step", T_LONGLONG, library_step, READONLY),
-    MEMBER("_recording", T_OBJECT, recording, READONLY),
-    MEMBER("_regions", T_OBJECT, regions, READONLY),
+    MEMBER(profiler, "_enabled", T_BOOL, enabled, 0),
+    MEMBER(profiler, "_wants_steps", T_BOOL, wants_steps, 0),
+    MEMBER(profiler, "_step", T_LONGLONG, step, 0),
+    MEMBER(profiler, "_library_step", T_LONGLONG, library_step, READONLY),
+    MEMBER(profiler, "_recording", T_OBJECT, recording, READONLY),
+    MEMBER(profiler, "_regions", T_OBJECT, regions, READONLY),
     {NULL, 0, 0, 0, NULL},
 };
-#undef MEMBER
 
 static PyObject* profiler_listeners(PyObject* object, void* unused) {
     PyObject* listeners = ((profiler_object*)object)->listeners;

@@ -205,9 +205,9 @@ static void region_free(PyObject* object) {
 
 static PyMemberDef members[] = {
     {(char*)"name", T_OBJECT, offsetof(region_object, name), READONLY, (char*)"The region's name."},
-    {(char*)"_profiler", T_OBJECT, offsetof(region_object, profiler), READONLY, NULL},
-    {(char*)"_next", T_OBJECT, offsetof(region_object, next), 0, NULL},
-    {(char*)"_keeps_lock", T_BOOL, offsetof(region_object, keeps_lock), READONLY, NULL},
+    MEMBER(region, "_profiler", T_OBJECT, profiler, READONLY),
+    MEMBER(region, "_next", T_OBJECT, next, 0),
+    MEMBER(region, "_keeps_lock", T_BOOL, keeps_lock, READONLY),
     {NULL, 0, 0, 0, NULL},
 };
 

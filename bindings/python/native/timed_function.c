@@ -152,8 +152,8 @@ static void timed_function_free(PyObject* object) {
 }
 
 static PyMemberDef members[] = {
-    {(char*)"__dictoffset__", T_PYSSIZET, offsetof(timed_function_object, attributes), READONLY, NULL},
-    {(char*)"__weaklistoffset__", T_PYSSIZET, offsetof(timed_function_object, weak_references), READONLY, NULL},
+    MEMBER(timed_function, "__dictoffset__", T_PYSSIZET, attributes, READONLY),
+    MEMBER(timed_function, "__weaklistoffset__", T_PYSSIZET, weak_references, READONLY),
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -63,13 +63,11 @@ static int steps_init(PyObject* object, PyObject* args, PyObject* keywords) {
 
 HAS_REFERENCES(steps, span)
 
-#define MEMBER(type, field, kind, flags) \
-    { (char*)#field, kind, offsetof(type##_object, field), flags, NULL }
 static PyMemberDef steps_members[] = {
-    MEMBER(steps, profiler, T_OBJECT, READONLY),
-    MEMBER(steps, next_step, T_LONGLONG, 0),
-    MEMBER(steps, made, T_LONGLONG, 0),
-    MEMBER(steps, is_under_way, T_BOOL, READONLY),
+    MEMBER(steps, "profiler", T_OBJECT, profiler, READONLY),
+    MEMBER(steps, "next_step", T_LONGLONG, next_step, 0),
+    MEMBER(steps, "made", T_LONGLONG, made, 0),
+    MEMBER(steps, "is_under_way", T_BOOL, is_under_way, READONLY),
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -405,33 +403,32 @@ static PyObject* watch_learn_loader(PyObject* object, PyObject* unused) {
 }
 
 static PyMemberDef watch_members[] = {
-    MEMBER(watch, training_loaders, T_OBJECT, 0),
-    MEMBER(watch, models, T_OBJECT, 0),
-    MEMBER(watch, load, T_OBJECT, 0),
-    MEMBER(watch, get_next, T_OBJECT, 0),
-    MEMBER(watch, open_profilers, T_OBJECT, 0),
-    MEMBER(watch, steps, T_OBJECT, 0),
-    MEMBER(watch, optimizers, T_OBJECT, 0),
-    MEMBER(watch, stepped, T_OBJECT, 0),
-    MEMBER(watch, needed, T_OBJECT, 0),
-    MEMBER(watch, switched, T_OBJECT, 0),
-    MEMBER(watch, last_loader, T_OBJECT, 0),
-    MEMBER(watch, cuda, T_OBJECT, 0),
-    MEMBER(watch, captures, T_OBJECT, 0),
-    MEMBER(watch, updates, T_LONGLONG, 0),
-    MEMBER(watch, is_grad_enabled, T_OBJECT, 0),
-    MEMBER(watch, replays, T_LONGLONG, 0),
-    MEMBER(watch, thread, T_ULONG, 0),
-    MEMBER(watch, watches, T_BOOL, 0),
-    MEMBER(watch, is_off, T_BOOL, 0),
-    MEMBER(watch, is_quiet, T_BOOL, 0),
-    MEMBER(watch, has_fetched, T_BOOL, 0),
-    MEMBER(watch, has_forward, T_BOOL, 0),
-    MEMBER(watch, has_found, T_BOOL, 0),
-    MEMBER(watch, most_updates, T_LONGLONG, 0),
+    MEMBER(watch, "training_loaders", T_OBJECT, training_loaders, 0),
+    MEMBER(watch, "models", T_OBJECT, models, 0),
+    MEMBER(watch, "load", T_OBJECT, load, 0),
+    MEMBER(watch, "get_next", T_OBJECT, get_next, 0),
+    MEMBER(watch, "open_profilers", T_OBJECT, open_profilers, 0),
+    MEMBER(watch, "steps", T_OBJECT, steps, 0),
+    MEMBER(watch, "optimizers", T_OBJECT, optimizers, 0),
+    MEMBER(watch, "stepped", T_OBJECT, stepped, 0),
+    MEMBER(watch, "needed", T_OBJECT, needed, 0),
+    MEMBER(watch, "switched", T_OBJECT, switched, 0),
+    MEMBER(watch, "last_loader", T_OBJECT, last_loader, 0),
+    MEMBER(watch, "cuda", T_OBJECT, cuda, 0),
+    MEMBER(watch, "captures", T_OBJECT, captures, 0),
+    MEMBER(watch, "updates", T_LONGLONG, updates, 0),
+    MEMBER(watch, "is_grad_enabled", T_OBJECT, is_grad_enabled, 0),
+    MEMBER(watch, "replays", T_LONGLONG, replays, 0),
+    MEMBER(watch, "thread", T_ULONG, thread, 0),
+    MEMBER(watch, "watches", T_BOOL, watches, 0),
+    MEMBER(watch, "is_off", T_BOOL, is_off, 0),
+    MEMBER(watch, "is_quiet", T_BOOL, is_quiet, 0),
+    MEMBER(watch, "has_fetched", T_BOOL, has_fetched, 0),
+    MEMBER(watch, "has_forward", T_BOOL, has_forward, 0),
+    MEMBER(watch, "has_found", T_BOOL, has_found, 0),
+    MEMBER(watch, "most_updates", T_LONGLONG, most_updates, 0),
     {NULL, 0, 0, 0, NULL},
 };
-#undef MEMBER
 
 static PyMethodDef watch_methods[] = {
     {"before_optimizer", FAST(watch_before_optimizer), "Before each step() of an optimizer."},
