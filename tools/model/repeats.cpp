@@ -75,8 +75,10 @@ class SeriesOrder {
 void order_series(std::vector<RunSeries>& all_series) {
     if (all_series.size() < 2) return;
     const SeriesOrder order(all_series);
-    std::sort(all_series.begin(), all_series.end(),
-              [&order](const RunSeries& a, const RunSeries& b) { return order.comes_before(a, b); });
+    const auto comes_before = [&order](const RunSeries& a, const RunSeries& b) { return order.comes_before(a, b); };
+    // A file has its runs in order.
+    if (!std::is_sorted(all_series.begin(), all_series.end(), comes_before))
+        std::sort(all_series.begin(), all_series.end(), comes_before);
 }
 
 std::vector<std::size_t> number_runs(const std::vector<RunSeries>& ordered) {
