@@ -54,21 +54,25 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.profiler: Optional[Profiler] = None
+        self.thread = 0  # of the training
         self.steps: Any = None  # TrainingSteps
+        self.last_loader: Optional[int] = None  # waited for last, by its number
         self._ended: Any = None
         self.watches = True
         """Not where it is off, and where Lightning's callback records."""
+        self.is_off = False
         self.models: list[ModelWatch] = []
         self._searched_levels = 0
         self.optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
         self._parameters: set[int] = set()  # of all models that are watched, by id()
         self._removals: list[Removal] = []
         self.training_loaders: set[int] = set()
+        self.replays = 0  # of CUDA graphs, since an optimizer has stepped
         self.is_quiet = self.has_fetched = self.has_forward = self.has_found = False
         self.open_profilers = vars(open_profilers)["data"]
         self.stepped: set[int] = set()  # the optimizers that have stepped in this step
         self.needed: set[int] = set()
-        self.most_updates = _MOST_UPDATES  # by optimizers in one step
+        self.updates, self.most_updates = 0, _MOST_UPDATES  # by optimizers in this step
         self.captures = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
         self.cuda = None if self.captures is None else vars(torch.cuda)
         self.is_grad_enabled = torch.is_grad_enabled
