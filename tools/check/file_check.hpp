@@ -109,7 +109,7 @@ struct AttemptCheck {
     std::uint64_t repeated_steps = 0;  // steps that earlier attempts had too
 };
 
-/// Names an attempt of a run. Most are told apart by the first bytes of the id, which are in the order of the ids.
+/// Identifies an attempt of a run. Compares the first bytes of the id as one number first: most ids differ there.
 struct AttemptKey {
     AttemptKey(std::string_view id, std::int64_t number);
 
@@ -214,8 +214,6 @@ class FileCheck : public RowSink {
         AttemptKey key;
         RunOrder order;  // of the rank that was first
         StepSet steps;
-
-        void join(const Attempt& other);
     };
     using RankOfFile = std::pair<std::int64_t, const RankState*>;
 
@@ -234,6 +232,7 @@ class FileCheck : public RowSink {
     void find_order();
     void find_runs();
     void find_missing_run_rows();
+    static void join_equal(std::vector<Attempt>& attempts);
     [[nodiscard]] std::vector<Attempt> join_ranks() const;
     void find_attempts(FileVerdict& verdict);
     void find_gaps(FileVerdict& verdict, const std::vector<std::int64_t>& steps);

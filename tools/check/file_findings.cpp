@@ -133,12 +133,23 @@ void FileCheck::find_missing_run_rows() {
                                              format_numbers("rank", ranks)));
 }
 
-void FileCheck::Attempt::join(const Attempt& other) {
-    order = std::min(order, other.order);
-    steps.add(other.steps.steps());
+// Ranks of a merged file start an attempt at slightly different times: they are one attempt.
+void FileCheck::join_equal(std::vector<Attempt>& attempts) {
+    std::sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) { return a.key < b.key; });
+    std::vector<Attempt> joined;
+    joined.reserve(attempts.size());
+    for (Attempt& attempt : attempts) {
+        if (joined.empty() || joined.back().key != attempt.key) {
+            joined.push_back(std::move(attempt));
+        } else {
+            joined.back().order = std::min(joined.back().order, attempt.order);
+            attempt.steps.sort();
+            joined.back().steps.add(attempt.steps.steps());
+        }
+    }
+    attempts = std::move(joined);
 }
 
-// Ranks of a merged file start an attempt at slightly different times: they are one attempt.
 std::vector<FileCheck::Attempt> FileCheck::join_ranks() const {
     std::vector<Attempt> attempts;
     std::size_t starts = 0;
@@ -148,35 +159,19 @@ std::vector<FileCheck::Attempt> FileCheck::join_ranks() const {
         for_each_start(of, [&](const RunStart& start, const RunState& recorded) {
             attempts.push_back({{start.run_id, start.attempt}, order_of(start), recorded.steps});
         });
-    std::sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) { return a.key < b.key; });
-    auto last = attempts.begin();
-    for (auto start = attempts.begin(); start != attempts.end(); ++start) {
-        if (start == last) continue;
-        if (start->key == last->key)
-            last->join(*start);
-        else if (++last != start)
-            *last = std::move(*start);
-    }
-    if (!attempts.empty()) attempts.erase(last + 1, attempts.end());
+    join_equal(attempts);
     // Where each attempt number is there once, it says more than clocks: the host of a later attempt may be behind.
     std::set<std::int64_t> numbers;
     for (const Attempt& attempt : attempts) numbers.insert(attempt.key.attempt);
     if (numbers.size() == attempts.size())
         for (Attempt& attempt : attempts) attempt.order = {0, attempt.key.attempt};
     // Rows before any run row count where their rank has a run row, or none has.
-    const bool any_runs = !attempts.empty();
-    Attempt before{{"", 1}, {INT64_MIN, INT64_MIN}, {}};
+    const std::size_t with_run_row = attempts.size();
     for (const auto& [rank, state] : in_order_)
-        if (!state->runs.empty() && !state->runs[0].steps.steps().empty() && !(any_runs && !state->has_run_rows()))
-            before.steps.add(state->runs[0].steps.steps());
-    before.steps.sort();
-    if (before.steps.steps().empty()) return attempts;
-    const auto nameless = std::find_if(attempts.begin(), attempts.end(),
-                                       [&](const Attempt& attempt) { return attempt.key == before.key; });
-    if (nameless == attempts.end())
-        attempts.insert(attempts.begin(), std::move(before));
-    else
-        nameless->join(before);
+        if (!state->runs.empty() && !state->runs[0].steps.steps().empty() &&
+            (with_run_row == 0 || state->has_run_rows()))
+            attempts.push_back({{"", 1}, {INT64_MIN, INT64_MIN}, state->runs[0].steps});
+    if (attempts.size() > with_run_row) join_equal(attempts);
     return attempts;
 }
 

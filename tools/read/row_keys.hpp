@@ -33,7 +33,7 @@ constexpr void for_each_member(const Members& members, Use use) {
     std::apply([&use](const auto&... each) { (use(each), ...); }, members);
 }
 
-/// Calls `use(member)` for one after the other, until it returns true.
+/// Calls `use(member)` for each member in turn, until it returns true.
 template <typename Members, typename Use>
 constexpr void find_member(const Members& members, Use use) {
     std::apply([&use](const auto&... each) { static_cast<void>((use(each) || ...)); }, members);

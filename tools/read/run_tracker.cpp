@@ -45,7 +45,7 @@ RunTracker::Slot& RunTracker::find_slot(std::uint32_t hash, IsWanted is_wanted) 
     }
 }
 
-// Before another run comes, at least half of the slots are empty.
+// Keeps at least half of the slots empty.
 void RunTracker::make_room() {
     if (2 * known_.size() <= slots_.size()) return;
     for (const Slot slot : std::exchange(slots_, std::vector<Slot>(2 * slots_.size())))

@@ -118,8 +118,8 @@ class RunTracker {
         std::uint32_t index = 0;  // into the runs of the rank
         std::uint32_t hash = 0;
     };
-    /// Of a hash table with linear probing: 0 if it is empty, else the number of a run, from 1 on, and above it the
-    /// upper bits of its hash. So small that half a million runs stay in the cache.
+    /// Of the hash table of runs, with linear probing. 0: empty. Else its lower bits are an index into known_, plus 1,
+    /// and its upper bits are those of the run's hash. The table of half a million runs stays in the cache.
     using Slot = std::uint32_t;
     static constexpr int number_bits = 20;
     static_assert(max_runs < Slot{1} << number_bits);

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t least_values = 8;  // of a group's collective, to know how long it takes there
 constexpr std::size_t most_values = 5'000;
 
-/// Next to nothing for steps that do not count: what only these do takes the time that it takes there.
+/// Steps that do not count have weight 0. Here they weigh next to nothing: work that only they have gets a mean too.
 double weight_of(const StepGraph& graph) {
     constexpr double next_to_nothing = 1e-9;
     return std::max(graph.weight, next_to_nothing);
