@@ -74,10 +74,11 @@ std::vector<std::int64_t> kept_steps(const Job& job) {
 }
 
 // Files of a job that goes on may end a flush apart, and few steps at the end are not worth a word.
-std::optional<EarlyEnd> find_early_end(const RankSeries& ranks, const std::vector<std::int64_t>& steps) {
+std::optional<EarlyEnd> find_early_end(const RankSeries& ranks) {
     constexpr std::size_t least_steps = 8;      // that are missing
     constexpr std::size_t least_part = 10;      // of all steps: one in so many
     constexpr std::int64_t flushed_steps = 10;  // between flushes
+    const std::vector<std::int64_t> steps = all_steps(ranks);
     std::int64_t attempt = std::numeric_limits<std::int64_t>::min();
     for (const SeriesOfRank& of : all_series(ranks)) attempt = std::max(attempt, of.series->run.attempt);
     const auto missing_after = [&](std::int64_t step) {

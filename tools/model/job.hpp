@@ -46,6 +46,16 @@ struct MarkCount {
     std::uint64_t count = 0;
 };
 
+/// Ranks that recorded no more steps while others went on for long.
+struct EarlyEnd {
+    std::vector<std::int64_t> ranks;  // ascending
+    std::int64_t last_step = 0;       // that all of them have
+    bool is_compared = false;         // up to that step there are enough steps to compare ranks in
+
+    /// Whether it is behind the last step in which ranks are compared.
+    [[nodiscard]] bool is_behind(std::int64_t step) const { return is_compared && step > last_step; }
+};
+
 struct Job {
     InputCounts inputs;
     RunSelection selection;  // the run that it is, for those who read its rows again
@@ -63,6 +73,7 @@ struct Job {
     std::uint64_t superseded_rows = 0;  // of steps that a later attempt repeated
     StepChoice choice;                  // of steps with samples, where there are more than max_samples
     bool repeats_unresolved = false;    // of these, steps of several attempts count several times
+    std::optional<EarlyEnd> early_end;
 };
 
 /// Of the spans that began, as far as ranks count them: those that no row is of.
@@ -104,16 +115,7 @@ void for_each_rank(std::span<const Series> series, Use use) {
 /// Those of which all durations were kept.
 [[nodiscard]] std::vector<std::int64_t> kept_steps(const Job& job);
 
-/// Ranks that recorded no more steps while others went on for long.
-struct EarlyEnd {
-    std::vector<std::int64_t> ranks;  // ascending
-    std::int64_t last_step = 0;       // that all of them have
-    bool is_compared = false;         // up to that step there are enough steps to compare ranks in
-
-    /// Whether it is behind the last step in which ranks are compared.
-    [[nodiscard]] bool is_behind(std::int64_t step) const { return is_compared && step > last_step; }
-};
-[[nodiscard]] std::optional<EarlyEnd> find_early_end(const RankSeries& ranks, const std::vector<std::int64_t>& steps);
+[[nodiscard]] std::optional<EarlyEnd> find_early_end(const RankSeries& ranks);
 
 /// By index in `steps`, which ascend: whether only some ranks recorded the step, because the library lengthened the
 /// stride of others. Empty: there is none. What compares ranks leaves such steps out: a job that waits for a rank that

@@ -68,7 +68,7 @@ JobRows::JobRows(const Job& job, std::size_t threads, bool may_place)
         return;
     }
     spans_ = JobSpans(job);
-    if (const std::optional<EarlyEnd> end = find_early_end(job.ranks, steps()))
+    if (const auto& end = job.early_end)
         std::erase_if(spans_.common, [&](std::uint32_t step) { return end->is_behind(steps()[step]); });
     for (const auto& [rank, of_rank] : job.ranks) add_rank(rank, of_rank);
     constexpr std::size_t most_means = 16'000'000;  // each is a few bytes in some table

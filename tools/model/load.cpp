@@ -341,6 +341,7 @@ Job load(const InputSet& inputs, const LoadOptions& options) {
     job.runs = runs.finish();
     job.steps = find_window(job.ranks);
     resolve_repeats(job, options.attempt.mode == AttemptChoice::Mode::last);
+    job.early_end = find_early_end(job.ranks);
     find_depths(job.ranks, options.reading.thread_count());
     if (options.numbers_collectives) number_collectives(job, options.reading.thread_count());
     return job;

@@ -122,7 +122,7 @@ class Judge {
             can_compare();
             return finish();
         }
-        verdict_.early_end = find_early_end(job_.ranks, all_steps(job_.ranks));
+        verdict_.early_end = job_.early_end;
         untrained_ = steps_without_training(job_, table_, verdict_.ledger);
         if (verdict_.early_end || !untrained_.empty()) {
             seen_waits_ms_ = table_.wait_ms;
