@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ledger/waits_beside_work.hpp"
+#include "stats/group_slope.hpp"
 
 namespace cep::tool {
 
@@ -22,18 +23,14 @@ class LaunchCollector {
     [[nodiscard]] std::map<std::uint32_t, LaunchFacts> find() const;
 
   private:
-    struct Span {
-        double ms;
-        double wait_ms;
-    };
     /// The spans of a phase in which a stream has the same last launch.
     struct LastLaunch {
         double ends = 0;  // of the phase
         LaunchShares shares{};
     };
     struct PhaseSpans {
-        std::map<std::size_t, std::vector<Span>> of_rank{};
-        double all = 0;
+        std::map<std::size_t, std::vector<GroupSlope::Pair>> of_rank{};  // how long they waited, and took
+        double count = 0;
         double ended = 0;  // with communication
         std::map<std::uint64_t, LastLaunch> lasts{};
 

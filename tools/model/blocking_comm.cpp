@@ -2,7 +2,6 @@
 #include "model/collectives.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <span>
 #include <string_view>
@@ -10,6 +9,7 @@
 
 #include "model/job.hpp"
 #include "model/rank_spans.hpp"
+#include "stats/group_slope.hpp"
 
 namespace cep::tool {
 namespace {
@@ -20,42 +20,20 @@ constexpr double least_slope = 0.7;        // between 0, of launches that wait f
 constexpr double least_errors = 5;         // standard errors of the slope
 constexpr double fewest = 30;
 
-/// One launch inside of work: how long it took, and when the next one followed on its begin.
-struct Launch {
-    double ms;
-    double next_ms;
-};
-
 /// What is seen of one phase of communication.
 struct PhaseLaunches {
-    std::map<std::pair<std::size_t, std::size_t>, std::vector<Launch>> launches{};  // by rank and index in the step
+    /// By rank and index in the step: how long a launch inside of work took, and when the next one followed on its
+    /// begin, in ms.
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<GroupSlope::Pair>> launches{};
     double held_up = 0;
     double all = 0;
 
     /// By how much longer the next launch takes to come, where one takes longer than usual.
     [[nodiscard]] bool blocks() const {
-        double xx = 0;
-        double xy = 0;
-        double yy = 0;
-        double count = 0;
-        for (const auto& [at, of_index] : launches) {
-            Launch mean{0, 0};
-            const auto size = static_cast<double>(of_index.size());
-            for (const Launch& one : of_index) {
-                mean.ms += one.ms / size;
-                mean.next_ms += one.next_ms / size;
-            }
-            for (const Launch& one : of_index) {
-                xx += (one.ms - mean.ms) * (one.ms - mean.ms);
-                xy += (one.ms - mean.ms) * (one.next_ms - mean.next_ms);
-                yy += (one.next_ms - mean.next_ms) * (one.next_ms - mean.next_ms);
-            }
-            count += size - 1;
-        }
-        if (count < fewest || held_up > most_held_up * all || !(xx > 0)) return false;
-        const double slope = xy / xx;
-        const double error = std::sqrt(std::max(0.0, yy - slope * xy) / count / xx);
-        return slope >= least_slope && slope >= least_errors * error;
+        GroupSlope slope;
+        for (const auto& [at, of_index] : launches) slope.add(of_index);
+        return slope.freedom() >= fewest && held_up <= most_held_up * all && slope.slope() >= least_slope &&
+               slope.errors() >= least_errors;
     }
 };
 
