@@ -94,6 +94,15 @@ def test_what_only_steps_that_do_not_count_have_takes_its_time_on_all_ranks(answ
     assert replay["slowest_ranks_share"] == pytest.approx(1, abs=0.01)
 
 
+@pytest.mark.parametrize("name, damage", [("healthy ddp", "30 % of the rows lost"), ("healthy tensor", "no rows of collectives")])
+def test_where_a_balanced_job_would_gain_next_to_nothing_nothing_has_a_share_of_that(answer_of_damaged, name, damage):
+    _, answer = answer_of_damaged(name, damage)
+    replay = answer.verdict["replay"]
+    assert replay["slowdown"] < 1.01
+    shares = [*replay["shares"].values(), replay["slowest_ranks_share"], replay["slowest_stage_share"]]
+    assert shares == [0] * 6
+
+
 @pytest.mark.parametrize("name", ["tensor slow rank, left at different times",
                                   "tensor rank at half speed, left at different times"])
 def test_groups_without_names_whose_ranks_leave_at_different_times_are_told_by_when_they_overlap(answer_of, name):

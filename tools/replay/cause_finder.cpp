@@ -30,8 +30,10 @@ struct BalancedJob {
     std::vector<float> balanced_ms;      // by key: the mean of these over stages
 
     [[nodiscard]] double share_of(double saving_ms) const {
-        return loss_ms > 0 ? std::min(1.0, saving_ms / loss_ms) : 0;
+        return is_uneven() ? std::min(1.0, saving_ms / loss_ms) : 0;
     }
+    /// Whether there is anything to gain: of next to nothing, no share says anything.
+    [[nodiscard]] bool is_uneven() const { return loss_ms > Replay::least_cost * as_it_was_ms; }
 };
 
 /// Ranks that are slow, in all or some of their steps.
@@ -57,7 +59,7 @@ class BalancedJobFinder {
     BalancedJob find() {
         find_role_medians();
         find_levels();
-        if (job_.loss_ms > 0) {
+        if (job_.is_uneven()) {
             find_excess();
             find_slowest();
             find_slowest_stage();
@@ -133,7 +135,7 @@ class BalancedJobFinder {
         replay_.ideal_ms = means_ms[4];
         replay_.slowdown = means_ms[4] > 0 ? means_ms[0] / means_ms[4] : 1;
         replay_.unseen_ms = means_ms[0] - means_ms[7];
-        if (!(job_.loss_ms > 0)) return;
+        if (!job_.is_uneven()) return;
         const auto share = [&](std::size_t level) { return (means_ms[level] - means_ms[level + 1]) / job_.loss_ms; };
         replay_.shares = {share(0), share(1), share(2), share(3)};
     }

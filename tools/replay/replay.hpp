@@ -20,7 +20,7 @@
 namespace cep::tool {
 
 /// Shares of what would be gained if the job were balanced, which add up to 1: its sources evened out one after the
-/// other.
+/// other. All 0 where that is next to nothing.
 struct LossShares {
     double communication = 0;
     double within_ranks = 0;  // from micro-batch to micro-batch and step to step
