@@ -253,7 +253,11 @@ class Builder {
         for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank) {
             StepBefore before;
             const PhaseUses& uses = *uses_[rank];
-            RankCollector of_ledger(*collector_, rank, *series_[rank], uses, cutter);
+            RankCollector of_ledger(*collector_, rank, *series_[rank], uses, cutter,
+                                    [this, rank](std::uint32_t step, double exposed_ms) {
+                                        if (in_table_[step] != nowhere)
+                                            table_.exposed_ms.set(rank, in_table_[step], exposed_ms);
+                                    });
             walk.start(spans_.of_rank[rank]);
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
                 const RankStep& of_rank = analyser.analyse(spans, spans_.of_rank[rank].phases(), uses);
@@ -294,7 +298,6 @@ class Builder {
         table_.comm_ms.set_cell(cell, of_rank.comm_ms);
         table_.wait_ms.set_cell(cell, of_rank.wait_ms);
         table_.avoidable_ms.set_cell(cell, of_rank.avoidable_ms);
-        table_.exposed_ms.set_cell(cell, of_rank.exposed_ms);
         table_.uncovered_ms.set_cell(cell, of_rank.uncovered_ms);
     }
 

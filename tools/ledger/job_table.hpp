@@ -67,7 +67,7 @@ struct JobTable {
     StepMatrix comm_ms;                  // in all communication, overlaps once
     StepMatrix wait_ms;         // of comm_ms: waiting for late ranks while no work runs, no bubble; NaN if unknown
     StepMatrix avoidable_ms;    // of wait_ms: by how much earlier the step would end without
-    StepMatrix exposed_ms;      // of comm_ms: not beside a local phase
+    StepMatrix exposed_ms;      // of comm_ms: what the ledger sees of it in the iteration
     StepMatrix uncovered_ms;    // in no phase: inside of the step, and between it and the step before
     std::size_t all_steps = 0;  // of which `steps` are all, or a random sample
 };

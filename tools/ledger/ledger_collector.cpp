@@ -11,14 +11,6 @@ namespace {
 // Each has some 40 bytes.
 constexpr std::size_t max_ledger_steps = std::size_t{1} << 20;
 
-constexpr std::array not_hidden_comm = {TimeKind::transfer, TimeKind::waiting, TimeKind::bubble};
-
-double not_hidden_ms(const PieceTimes& pieces) {
-    double ms = 0;
-    for (const TimeKind piece : not_hidden_comm) ms += static_cast<double>(pieces[piece]) * 1e-6;
-    return ms;
-}
-
 }  // namespace
 
 std::vector<std::uint32_t> indices_in(const std::vector<std::int64_t>& all, const std::vector<std::int64_t>& some) {
@@ -108,7 +100,7 @@ std::vector<std::uint32_t> LedgerCollector::sort_phases() {
 }
 
 RankCollector::RankCollector(LedgerCollector& all, std::size_t rank, const std::vector<RunSeries>& all_series,
-                             const std::vector<PhaseUse>& uses, PieceCutter& cutter)
+                             const std::vector<PhaseUse>& uses, PieceCutter& cutter, TakeExposed take_exposed)
     : all_(all),
       tally_(all.tallies_[rank]),
       ledger_(all.ranks_[rank]),
@@ -116,7 +108,8 @@ RankCollector::RankCollector(LedgerCollector& all, std::size_t rank, const std::
                 !all.job_.filter.has_steps() && !all.job_.filter.has_phases()),
       uses_(uses),
       visible_ns_(uses.size()),
-      cutter_(cutter) {}
+      cutter_(cutter),
+      take_exposed_(std::move(take_exposed)) {}
 
 // From the first step with starts on, those without do not count.
 void RankCollector::add_step(std::uint32_t step, const RankStep& of_rank) {
@@ -136,7 +129,7 @@ void RankCollector::add_untimed(std::uint32_t step, const RankStep& of_rank) {
     if (!timeline_.empty()) return;  // its time is that of the rows with starts
     ledger_.pieces.add(of_rank.pieces);
     ++ledger_.steps;
-    tally_.hidden_comm_ms -= not_hidden_ms(of_rank.pieces);
+    add_comm(step, of_rank.pieces);
     add_exposures(of_rank.exposures);
     const std::int64_t ns = of_rank.pieces.sum_ns();
     all_.add_to_sum(step, {.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
@@ -149,7 +142,7 @@ void RankCollector::add_iteration(const Iteration& iteration) {
     if (ledger_.recorded == 0) tally_.first_step = iteration.step;
     tally_.last_step = iteration.step;
     ++ledger_.recorded;
-    tally_.hidden_comm_ms -= not_hidden_ms(iteration.pieces);
+    add_comm(iteration.step_index, iteration.pieces);
     add_exposures(iteration.exposures);
     const bool is_known = iteration.is_followed;
     all_.add_to_sum(iteration.step_index, {.ranks = is_known,
@@ -163,6 +156,14 @@ void RankCollector::add_iteration(const Iteration& iteration) {
     }
     for (const auto& [piece, steps] : all_.marks_)
         if (steps->contains(iteration.step)) tally_.marked.push_back({piece, iteration.pieces});
+}
+
+void RankCollector::add_comm(std::uint32_t step, const PieceTimes& pieces) {
+    double exposed_ms = 0;
+    for (const TimeKind piece : {TimeKind::transfer, TimeKind::waiting, TimeKind::bubble})
+        exposed_ms += static_cast<double>(pieces[piece]) * 1e-6;
+    tally_.hidden_comm_ms -= exposed_ms;
+    take_exposed_(step, exposed_ms);
 }
 
 void RankCollector::add_exposures(std::span<const Exposure> exposures) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string_view>
 #include <unordered_map>
@@ -57,9 +58,12 @@ class LedgerCollector {
 /// What one rank adds, step by step in their order. Threads may do that for different ranks at the same time.
 class RankCollector {
   public:
+    /// Of the iteration of a step: in communication that nothing hides.
+    using TakeExposed = std::function<void(std::uint32_t step, double exposed_ms)>;
+
     /// `uses`: of its phases. All must outlive this.
     RankCollector(LedgerCollector& all, std::size_t rank, const std::vector<RunSeries>& all_series,
-                  const std::vector<PhaseUse>& uses, PieceCutter& cutter);
+                  const std::vector<PhaseUse>& uses, PieceCutter& cutter, TakeExposed take_exposed);
 
     void add_step(std::uint32_t step, const RankStep& of_rank);
     /// Once, after its last step.
@@ -69,6 +73,7 @@ class RankCollector {
     void add_untimed(std::uint32_t step, const RankStep& of_rank);
     void add_iteration(const Iteration& iteration);
     void add_outside();
+    void add_comm(std::uint32_t step, const PieceTimes& pieces);
     void add_exposures(std::span<const Exposure> exposures);
 
     LedgerCollector& all_;
@@ -78,6 +83,7 @@ class RankCollector {
     const std::vector<PhaseUse>& uses_;
     std::vector<std::int64_t> visible_ns_;  // by phase of the rank
     PieceCutter& cutter_;
+    const TakeExposed take_exposed_;
 };
 
 }  // namespace cep::tool

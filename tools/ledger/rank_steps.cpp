@@ -207,8 +207,6 @@ void StepAnalyser::by_durations() {
     const double sum_ms = inside_ms + behind_ms;
     result_.step_ms = has_step_ ? step_ms_ + behind_ms : sum_ms > 0 ? sum_ms : NAN;
     if (has_step_) result_.uncovered_ms = std::max(0.0, step_ms_ - inside_ms);
-    const double overlap_ms = std::clamp(sum_ms - result_.step_ms, 0.0, result_.comm_ms);
-    result_.exposed_ms = result_.comm_ms - overlap_ms;
     if (!comm_.empty()) {
         const bool is_known = result_.matched_ms > 0;
         result_.avoidable_ms = result_.wait_ms = is_known ? wait_ms_ : NAN;
@@ -239,21 +237,17 @@ void StepAnalyser::by_intervals() {
     compute_set_.clear();
     for (const Item& item : local_)
         if (item.kind == schema::Kind::compute) append(compute_set_, item.interval);
-    Blocked all;
+    std::int64_t for_late_ns = 0;  // inside of phases
     std::size_t first_comm = 0;
     for (Item& item : local_) {
         while (first_comm < comm_.size() && comm_[first_comm].interval.begin_ns + tolerance_ns < item.interval.begin_ns)
             ++first_comm;
         const Blocked blocked = find_blocked(item, first_comm);
-        all.ns += blocked.ns;
-        all.for_late_ns += blocked.for_late_ns;
+        for_late_ns += blocked.for_late_ns;
         take_local(item, blocked);
         append(local_set_, item.interval);
     }
-    // What is blocked is communication inside of a phase.
-    const double overlap_ms = std::max(0.0, shared_ms(comm_set_, local_set_) - all.ms());
-    result_.exposed_ms = std::max(0.0, result_.comm_ms - overlap_ms);
-    if (!comm_.empty()) find_waiting(all);
+    if (!comm_.empty()) find_waiting(for_late_ns);
     find_step_ms();
     find_uncovered();
     find_on_device();
@@ -288,12 +282,12 @@ void StepAnalyser::find_comm() {
 }
 
 // What it waits for inside of phases, as far as that blocks them, and all between them.
-void StepAnalyser::find_waiting(const Blocked& in_phases) {
+void StepAnalyser::find_waiting(std::int64_t in_phases_ns) {
     if (result_.matched_ms == 0) {
         result_.wait_ms = NAN;
         return;
     }
-    result_.wait_ms = length_ms(waits_) - shared_ms(waits_, local_set_) + in_phases.for_late_ms();
+    result_.wait_ms = length_ms(waits_) - shared_ms(waits_, local_set_) + static_cast<double>(in_phases_ns) * 1e-6;
 }
 
 // What the phase began on its own stream blocks it until it is done, as does all that it ends with; what it began on

@@ -47,7 +47,6 @@ struct RankStep {
     double avoidable_ms = 0;  // of wait_ms: by how much earlier the step would end without; its host must be ahead
     double matched_ms = 0;    // duration of the collectives that were
     double all_comm_ms = 0;   // duration of all
-    double exposed_ms = 0;
     double step_span_ms = 0;  // of spans that enclose the others
     double uncovered_ms = 0;  // of the step: in no phase and no communication
     Interval extent{0, 0};    // from its first begin to its last end; empty without starts
@@ -126,7 +125,7 @@ class StepAnalyser {
     void find_comm();
     [[nodiscard]] Blocked find_blocked(const Item& local, std::size_t first_comm);
     void sort_by_what_they_block(const Item& local, std::size_t first_comm);
-    void find_waiting(const Blocked& in_phases);
+    void find_waiting(std::int64_t in_phases_ns);
     void find_step_ms();
     void find_uncovered();
     void find_on_device();

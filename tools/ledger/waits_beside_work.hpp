@@ -62,7 +62,6 @@ class WaitsBesideWork {
         std::int64_t hidden_ns = 0;  // which no row shows where
 
         [[nodiscard]] double ms() const { return static_cast<double>(ns) * 1e-6; }
-        [[nodiscard]] double for_late_ms() const { return static_cast<double>(for_late_ns) * 1e-6; }
     };
 
     void clear() { all_.clear(); }
