@@ -81,12 +81,6 @@ class Builder {
         }
     };
 
-    /// Where a rank's step before ended.
-    struct StepBefore {
-        std::int64_t step = 0;
-        std::int64_t end_ns = 0;  // 0: not known
-    };
-
     /// Some ranks, and what they add to sums over ranks. Threads write to neighbours at the same time.
     struct alignas(128) Tile {
         std::size_t first_rank;
@@ -251,12 +245,12 @@ class Builder {
         PieceCutter cutter;
         StepWalk walk(spans_.steps.size());
         for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank) {
-            StepBefore before;
             const PhaseUses& uses = *uses_[rank];
             RankCollector of_ledger(*collector_, rank, *series_[rank], uses, cutter,
-                                    [this, rank](std::uint32_t step, double exposed_ms) {
-                                        if (in_table_[step] != nowhere)
-                                            table_.exposed_ms.set(rank, in_table_[step], exposed_ms);
+                                    [this, rank](std::uint32_t step, const SeenTime& seen) {
+                                        if (in_table_[step] == nowhere) return;
+                                        table_.exposed_ms.set(rank, in_table_[step], seen.comm_ms);
+                                        table_.uncovered_ms.set(rank, in_table_[step], seen.uncovered_ms);
                                     });
             walk.start(spans_.of_rank[rank]);
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
@@ -264,23 +258,12 @@ class Builder {
                 tile.totals.comm_ms += of_rank.all_comm_ms;
                 tile.totals.matched_ms += of_rank.matched_ms;
                 tile.totals.waits_inside |= of_rank.waits_inside && in_table_[spans.front().step] != nowhere;
-                add_to_table(rank, spans.front().step, of_rank, before);
+                if (const std::uint32_t step = in_table_[spans.front().step]; step != nowhere)
+                    add_step(rank * table_.steps.size() + step, of_rank, uses);
                 of_ledger.add_step(spans.front().step, of_rank);
             }
             of_ledger.finish();
         }
-    }
-
-    void add_to_table(std::size_t rank, std::uint32_t step_index, const RankStep& of_rank, StepBefore& before) {
-        const std::int64_t step = spans_.steps[step_index];
-        if (in_table_[step_index] != nowhere) {
-            const std::size_t cell = rank * table_.steps.size() + in_table_[step_index];
-            add_step(cell, of_rank, *uses_[rank]);
-            const bool follows = before.end_ns != 0 && step == before.step + 1;
-            const std::int64_t gap_ns = follows ? of_rank.extent.begin_ns - before.end_ns : 0;
-            if (gap_ns > 0) table_.uncovered_ms.add_to_cell(cell, static_cast<double>(gap_ns) * 1e-6);
-        }
-        before = {step, of_rank.extent.end_ns};
     }
 
     void add_step(std::size_t cell, const RankStep& of_rank, const PhaseUses& uses) {
@@ -298,7 +281,6 @@ class Builder {
         table_.comm_ms.set_cell(cell, of_rank.comm_ms);
         table_.wait_ms.set_cell(cell, of_rank.wait_ms);
         table_.avoidable_ms.set_cell(cell, of_rank.avoidable_ms);
-        table_.uncovered_ms.set_cell(cell, of_rank.uncovered_ms);
     }
 
     // Several phases share these cells.

@@ -100,7 +100,7 @@ std::vector<std::uint32_t> LedgerCollector::sort_phases() {
 }
 
 RankCollector::RankCollector(LedgerCollector& all, std::size_t rank, const std::vector<RunSeries>& all_series,
-                             const std::vector<PhaseUse>& uses, PieceCutter& cutter, TakeExposed take_exposed)
+                             const std::vector<PhaseUse>& uses, PieceCutter& cutter, TakeSeen take_seen)
     : all_(all),
       tally_(all.tallies_[rank]),
       ledger_(all.ranks_[rank]),
@@ -109,7 +109,7 @@ RankCollector::RankCollector(LedgerCollector& all, std::size_t rank, const std::
       uses_(uses),
       visible_ns_(uses.size()),
       cutter_(cutter),
-      take_exposed_(std::move(take_exposed)) {}
+      take_seen_(std::move(take_seen)) {}
 
 // From the first step with starts on, those without do not count.
 void RankCollector::add_step(std::uint32_t step, const RankStep& of_rank) {
@@ -129,8 +129,7 @@ void RankCollector::add_untimed(std::uint32_t step, const RankStep& of_rank) {
     if (!timeline_.empty()) return;  // its time is that of the rows with starts
     ledger_.pieces.add(of_rank.pieces);
     ++ledger_.steps;
-    add_comm(step, of_rank.pieces);
-    add_exposures(of_rank.exposures);
+    add_seen(step, of_rank.pieces, of_rank.exposures);
     const std::int64_t ns = of_rank.pieces.sum_ns();
     all_.add_to_sum(step, {.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
 }
@@ -142,9 +141,9 @@ void RankCollector::add_iteration(const Iteration& iteration) {
     if (ledger_.recorded == 0) tally_.first_step = iteration.step;
     tally_.last_step = iteration.step;
     ++ledger_.recorded;
-    add_comm(iteration.step_index, iteration.pieces);
-    add_exposures(iteration.exposures);
+    add_seen(iteration.step_index, iteration.pieces, iteration.exposures);
     const bool is_known = iteration.is_followed;
+    gap_before_ns_ = is_known && iteration.steps == 1 ? iteration.pieces[TimeKind::between] : 0;
     all_.add_to_sum(iteration.step_index, {.ranks = is_known,
                                            .recorded = 1,
                                            .length_ns = is_known ? iteration.length_ns : 0,
@@ -158,16 +157,19 @@ void RankCollector::add_iteration(const Iteration& iteration) {
         if (steps->contains(iteration.step)) tally_.marked.push_back({piece, iteration.pieces});
 }
 
-void RankCollector::add_comm(std::uint32_t step, const PieceTimes& pieces) {
-    double exposed_ms = 0;
+// Where a device is idle as its host is late, no phase covers the time; work that its host paced is work.
+void RankCollector::add_seen(std::uint32_t step, const PieceTimes& pieces, std::span<const Exposure> exposures) {
+    SeenTime seen;
     for (const TimeKind piece : {TimeKind::transfer, TimeKind::waiting, TimeKind::bubble})
-        exposed_ms += static_cast<double>(pieces[piece]) * 1e-6;
-    tally_.hidden_comm_ms -= exposed_ms;
-    take_exposed_(step, exposed_ms);
-}
-
-void RankCollector::add_exposures(std::span<const Exposure> exposures) {
-    for (const Exposure& exposure : exposures) visible_ns_[exposure.phase] += exposure.ns;
+        seen.comm_ms += static_cast<double>(pieces[piece]) * 1e-6;
+    std::int64_t uncovered_ns = gap_before_ns_ + pieces[TimeKind::uncovered] + pieces[TimeKind::host_late];
+    for (const Exposure& exposure : exposures) {
+        visible_ns_[exposure.phase] += exposure.ns;
+        if (exposure.piece == TimeKind::host_late) uncovered_ns -= exposure.ns;
+    }
+    seen.uncovered_ms = static_cast<double>(uncovered_ns) * 1e-6;
+    tally_.hidden_comm_ms -= seen.comm_ms;
+    take_seen_(step, seen);
 }
 
 // Rows without starts count where there are no others.

@@ -24,6 +24,12 @@ inline constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max
 [[nodiscard]] std::vector<std::uint32_t> indices_in(const std::vector<std::int64_t>& all,
                                                     const std::vector<std::int64_t>& some);
 
+/// What is seen of a rank's step, as no work hides it.
+struct SeenTime {
+    double comm_ms = 0;
+    double uncovered_ms = 0;  // in no phase: inside of the step, and between it and the step before
+};
+
 class RankCollector;
 
 class LedgerCollector {
@@ -58,12 +64,11 @@ class LedgerCollector {
 /// What one rank adds, step by step in their order. Threads may do that for different ranks at the same time.
 class RankCollector {
   public:
-    /// Of the iteration of a step: in communication that nothing hides.
-    using TakeExposed = std::function<void(std::uint32_t step, double exposed_ms)>;
+    using TakeSeen = std::function<void(std::uint32_t step, const SeenTime& seen)>;
 
     /// `uses`: of its phases. All must outlive this.
     RankCollector(LedgerCollector& all, std::size_t rank, const std::vector<RunSeries>& all_series,
-                  const std::vector<PhaseUse>& uses, PieceCutter& cutter, TakeExposed take_exposed);
+                  const std::vector<PhaseUse>& uses, PieceCutter& cutter, TakeSeen take_seen);
 
     void add_step(std::uint32_t step, const RankStep& of_rank);
     /// Once, after its last step.
@@ -73,8 +78,7 @@ class RankCollector {
     void add_untimed(std::uint32_t step, const RankStep& of_rank);
     void add_iteration(const Iteration& iteration);
     void add_outside();
-    void add_comm(std::uint32_t step, const PieceTimes& pieces);
-    void add_exposures(std::span<const Exposure> exposures);
+    void add_seen(std::uint32_t step, const PieceTimes& pieces, std::span<const Exposure> exposures);
 
     LedgerCollector& all_;
     RankTally& tally_;
@@ -83,7 +87,8 @@ class RankCollector {
     const std::vector<PhaseUse>& uses_;
     std::vector<std::int64_t> visible_ns_;  // by phase of the rank
     PieceCutter& cutter_;
-    const TakeExposed take_exposed_;
+    const TakeSeen take_seen_;
+    std::int64_t gap_before_ns_ = 0;  // behind the rows of the step before, if no step lies between
 };
 
 }  // namespace cep::tool

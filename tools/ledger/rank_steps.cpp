@@ -206,7 +206,6 @@ void StepAnalyser::by_durations() {
     }
     const double sum_ms = inside_ms + behind_ms;
     result_.step_ms = has_step_ ? step_ms_ + behind_ms : sum_ms > 0 ? sum_ms : NAN;
-    if (has_step_) result_.uncovered_ms = std::max(0.0, step_ms_ - inside_ms);
     if (!comm_.empty()) {
         const bool is_known = result_.matched_ms > 0;
         result_.avoidable_ms = result_.wait_ms = is_known ? wait_ms_ : NAN;
@@ -249,7 +248,6 @@ void StepAnalyser::by_intervals() {
     }
     if (!comm_.empty()) find_waiting(for_late_ns);
     find_step_ms();
-    find_uncovered();
     find_on_device();
     find_avoidable();
     mark_launch_bound();
@@ -348,15 +346,6 @@ void StepAnalyser::find_step_ms() {
     }
     if (begin_ns < end_ns) result_.extent = {begin_ns, end_ns};
     result_.step_ms = has_step_ ? step_ms_ : begin_ns < end_ns ? static_cast<double>(end_ns - begin_ns) * 1e-6 : NAN;
-}
-
-void StepAnalyser::find_uncovered() {
-    covered_ = local_set_;
-    covered_.insert(covered_.end(), comm_set_.begin(), comm_set_.end());
-    unite(covered_);
-    const Interval whole = has_step_ ? step_ : result_.extent;
-    result_.uncovered_ms =
-        static_cast<double>(whole.end_ns - whole.begin_ns - length_within_ns(covered_, whole)) * 1e-6;
 }
 
 // Where several begin together, local ones come first.

@@ -48,7 +48,6 @@ struct RankStep {
     double matched_ms = 0;    // duration of the collectives that were
     double all_comm_ms = 0;   // duration of all
     double step_span_ms = 0;  // of spans that enclose the others
-    double uncovered_ms = 0;  // of the step: in no phase and no communication
     Interval extent{0, 0};    // from its first begin to its last end; empty without starts
     std::vector<SpanSegment> segments;
     std::int64_t more_waiting_ns = 0;  // that segments of compute contain, nobody knows where
@@ -127,7 +126,6 @@ class StepAnalyser {
     void sort_by_what_they_block(const Item& local, std::size_t first_comm);
     void find_waiting(std::int64_t in_phases_ns);
     void find_step_ms();
-    void find_uncovered();
     void find_on_device();
     void find_avoidable();
     void mark_launch_bound();
@@ -165,7 +163,6 @@ class StepAnalyser {
     Intervals waits_;
     Intervals local_set_;
     Intervals compute_set_;
-    Intervals covered_;
     std::vector<Item> inner_;  // local ones that are inside of others
     // For one phase:
     Intervals blocked_;
