@@ -150,7 +150,9 @@ class BalancedJobFinder {
 
     /// What was observed, but typical work of these ranks; or typical work, but what was observed of these.
     [[nodiscard]] Scenario with_typical(std::span<const std::uint32_t> ranks, bool of_chosen) const {
-        return with_work([this, chosen = steps_.chosen(ranks), of_chosen](const StepGraph& graph, std::size_t node) {
+        std::vector<bool> chosen(steps_.ranks());
+        for (const std::uint32_t rank : ranks) chosen[rank] = true;
+        return with_work([this, chosen, of_chosen](const StepGraph& graph, std::size_t node) {
             const bool is_chosen = !steps_.is_comm(graph.keys[node]) && chosen[graph.ranks[node]];
             return is_chosen == of_chosen ? steps_.typical().of_all(graph.keys[node]) : graph.own_ms[node];
         });

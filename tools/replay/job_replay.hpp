@@ -15,6 +15,7 @@
 #include "replay/replay.hpp"
 #include "replay/replayer.hpp"
 #include "replay/typical_work.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::tool {
 
@@ -81,10 +82,11 @@ class JobReplay {
     [[nodiscard]] std::vector<bool> ranks_of(std::span<const Finding> findings) const {
         return ranks_of(findings, [](const Finding&) { return true; });
     }
-    [[nodiscard]] std::vector<bool> chosen(std::span<const std::uint32_t> some_ranks) const {
-        std::vector<bool> is_chosen(ranks());
-        for (const std::uint32_t rank : some_ranks) is_chosen[rank] = true;
-        return is_chosen;
+    /// As observed, median.
+    [[nodiscard]] double usual_step_ms() const {
+        std::vector<double> steps_ms;
+        for (const StepGraph& graph : graphs_) steps_ms.push_back(graph.observed_ms);
+        return median_of(std::move(steps_ms));
     }
 
   private:

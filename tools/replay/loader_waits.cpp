@@ -22,7 +22,10 @@ constexpr double least_excess_share = 0.02;  // of a step, as of a straggler
 class LoaderSearch {
   public:
     explicit LoaderSearch(const JobReplay& steps)
-        : graphs_(steps.graphs()), model_(steps.model()), threads_(steps.replayer().threads()) {
+        : graphs_(steps.graphs()),
+          model_(steps.model()),
+          threads_(steps.replayer().threads()),
+          usual_step_ms_(steps.usual_step_ms()) {
         number_steps();
     }
 
@@ -32,7 +35,7 @@ class LoaderSearch {
         for (std::uint16_t name = 0; name < model_.rows->names().size(); ++name) {
             if (model_.rows->names()[name].kind != schema::Kind::data) continue;
             const std::vector<double> waits_ms = find_waits_ms(name);
-            const auto period = find_period(numbers_, waits_ms, least_excess_share * usual_step_ms());
+            const auto period = find_period(numbers_, waits_ms, least_excess_share * usual_step_ms_);
             if (!period) continue;
             const double wait_ms = (period->larger - period->usual) / static_cast<double>(period->length);
             if (wait_ms <= longest_ms) continue;
@@ -64,12 +67,6 @@ class LoaderSearch {
         for (std::size_t i = 1; i < steps.size(); ++i) unit_ = std::gcd(unit_, steps[i] - steps[i - 1]);
         unit_ = std::max<std::int64_t>(1, unit_);
         for (const StepGraph& graph : graphs_) numbers_.push_back((steps[graph.step] - steps.front()) / unit_);
-    }
-
-    [[nodiscard]] double usual_step_ms() const {
-        std::vector<double> steps_ms;
-        for (const StepGraph& graph : graphs_) steps_ms.push_back(graph.observed_ms);
-        return median_of(steps_ms);
     }
 
     /// By step, on the median rank.
@@ -107,6 +104,7 @@ class LoaderSearch {
     std::span<const StepGraph> graphs_;
     const JobModel& model_;
     const std::size_t threads_;
+    const double usual_step_ms_;
     std::vector<std::int64_t> numbers_;  // by graph: of its step among those recorded
     std::int64_t unit_ = 1;              // between recorded steps
 };

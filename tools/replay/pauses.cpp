@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "base/hash.hpp"
 #include "base/units.hpp"
+#include "replay/chosen_work.hpp"
 #include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 
@@ -32,19 +32,12 @@ struct Limit {
 
 /// By key.
 std::vector<Limit> find_limits(const JobReplay& steps) {
-    constexpr std::size_t most_steps = 500;
-    std::vector<std::vector<double>> of_key(steps.model().keys.size());
-    std::vector<double> steps_ms;
-    const std::size_t wanted = std::min(steps.graphs().size(), most_steps);
-    for (std::size_t i = 0; i < wanted; ++i) {
-        const StepGraph& graph = steps.graphs()[index_in_segment(i, wanted, steps.graphs().size())];
-        steps_ms.push_back(graph.observed_ms);
-        for (std::size_t node = 0; node < graph.size(); ++node)
-            if (!steps.is_comm(graph.keys[node]))
-                of_key[graph.keys[node]].push_back(static_cast<double>(graph.own_ms[node]));
-    }
-    const double least_ms = least_pause_share * median_of(steps_ms);
-    std::vector<Limit> limits(of_key.size());
+    constexpr std::size_t most_values = 5'000;  // of a piece
+    const auto of_key = choose_work(steps.graphs(), most_values, [&steps](const StepGraph& graph, std::size_t node) {
+        return steps.is_comm(graph.keys[node]) ? no_index : graph.keys[node];
+    });
+    const double least_ms = least_pause_share * steps.usual_step_ms();
+    std::vector<Limit> limits(steps.model().keys.size());
     for (std::size_t key = 0; key < of_key.size(); ++key) {
         if (of_key[key].size() < least_pauses) continue;
         const std::vector<double> quantiles_ms = quantiles_of(of_key[key], {0.5, 1 - most_pauses});

@@ -60,6 +60,13 @@ std::string tool_for(const Finding& straggler) {
     }
 }
 
+/// " (slow as well: backward)"; "" if only one phase is.
+std::string also_slow(const Finding& straggler) {
+    std::string text;
+    for (const std::string& phase : straggler.also) text += (text.empty() ? " (slow as well: " : ", ") + phase;
+    return text.empty() ? text : text + ")";
+}
+
 }  // namespace
 
 std::string when(const Finding& straggler) {
@@ -80,12 +87,6 @@ std::string when(const Finding& straggler) {
 
 std::string phase_of(const Finding& straggler) {
     return is_uncovered(straggler) ? "time that no phase covers" : straggler.phase;
-}
-
-std::string also_slow(const Finding& straggler) {
-    std::string text;
-    for (const std::string& phase : straggler.also) text += (text.empty() ? " (slow as well: " : ", ") + phase;
-    return text.empty() ? text : text + ")";
 }
 
 std::string describe_straggler(const Finding& straggler) {
