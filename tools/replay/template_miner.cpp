@@ -270,7 +270,6 @@ class WaitFinder {
             Candidate candidate{slot, before, false};
             count_waits(candidate, counts[names_of(candidate)]);
             candidates_.push_back(candidate);
-            sure_[std::pair(slot, stream)] = before;
             return;
         }
     }
@@ -344,12 +343,11 @@ class WaitFinder {
                 continue;
             all.push_back({in, (start(i, slot) - start(i, in)) / std::max(at(i, in).own_ms, 1e-9), held_up});
         }
-        choose_launch(slot, stream, all, seen, free);
+        choose_launch(slot, all, seen, free);
     }
 
     // If it was held up in every step, these are all that there is to go by.
-    void choose_launch(std::uint32_t slot, std::uint32_t stream, const std::vector<Progress>& all, std::size_t seen,
-                       std::size_t free) {
+    void choose_launch(std::uint32_t slot, const std::vector<Progress>& all, std::size_t seen, std::size_t free) {
         const bool has_free = std::any_of(all.begin(), all.end(), [](const Progress& p) { return !p.held_up; });
         std::map<std::uint32_t, std::vector<double>> shares;
         for (const Progress& progress : all)
@@ -360,9 +358,6 @@ class WaitFinder {
         });
         const auto needed = present_share * static_cast<double>(has_free ? free : seen);
         if (static_cast<double>(most->second.size()) < needed) return;
-        // What had certainly ended when it began cannot be what launched it.
-        const auto sure = sure_.find({slot, stream});
-        if (sure != sure_.end() && most->first <= sure->second) return;
         const double share = quantile_of(most->second, has_free ? 0.1 : 0.0);
         role_.slots[slot].launched_in = most->first;
         role_.slots[slot].launch_share = std::min(1.0, share);
@@ -376,7 +371,6 @@ class WaitFinder {
     std::vector<std::vector<std::uint32_t>> by_end_;  // the same, of their ends
     std::vector<std::uint32_t> last_ended_;
     std::vector<Candidate> candidates_;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sure_;  // by slot and stream: what was over
 };
 
 }  // namespace
