@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/failure.hpp"
+#include "base/joined.hpp"
 #include "base/say.hpp"
 #include "base/text.hpp"
 #include "read/inputs.hpp"
@@ -22,21 +23,6 @@ constexpr std::int64_t together_ns = 60'000'000'000;
 std::int64_t time_of(const TrainerStart& start) {
     return start.start_unix_ns.value_or(INT64_MIN);
 }
-
-/// Sets that are joined until only those are apart that have nothing to do with each other.
-class Joined {
-  public:
-    explicit Joined(std::size_t count) : parents_(count) { std::iota(parents_.begin(), parents_.end(), std::size_t{}); }
-    [[nodiscard]] std::size_t find(std::size_t i) {
-        while (parents_[i] != i) i = parents_[i] = parents_[parents_[i]];
-        return i;
-    }
-    /// Returns the one that stands for both.
-    std::size_t join(std::size_t a, std::size_t b) { return parents_[find(b)] = find(a); }
-
-  private:
-    std::vector<std::size_t> parents_;
-};
 
 /// Starts of one id that are one run whatever else there is: all of them, but of a launcher's id those of one launch.
 struct StartGroup {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "base/hash.hpp"
 #include "replay/step_graph.hpp"
@@ -43,24 +45,28 @@ std::vector<RoleSample> sample_roles(std::vector<StepRows>& steps, const JobMode
 void find_collectives(const std::vector<StepRows>& steps, JobModel& model) {
     std::size_t slots = 0;
     for (const RoleTemplate& role : model.templates) slots = std::max(slots, role.slots.size());
-    model.collectives.resize(model.rows->ranks().size(), slots);
-    const auto slot_of = [&](const CommRow& row) {
+    Joined joined(model.rows->ranks().size() * slots);
+    std::vector<bool> is_seen(model.rows->ranks().size() * slots);
+    // Among the slots of all ranks.
+    const auto slot_of = [&](const CommRow& row) -> std::optional<std::size_t> {
         const RoleTemplate& role = model.templates[model.roles.of_rank[row.rank]];
         const auto found = role.slot_of.find(PieceKey::pack(row.stream, row.name, row.seq, 0));
-        return found == role.slot_of.end() ? no_index : found->second;
+        return found == role.slot_of.end() ? std::nullopt : std::optional(row.rank * slots + found->second);
     };
     for (const StepRows& step : steps) {
         const std::vector<CommRow> rows = comm_rows(step);
         for_each_collective(rows, [&](std::span<const CommRow> members) {
-            const CommRow* first = nullptr;
+            std::optional<std::size_t> first;
             for (const CommRow& member : members) {
-                if (slot_of(member) == no_index) continue;
-                if (first == nullptr) first = &member;
-                model.collectives.join(first->rank, slot_of(*first), member.rank, slot_of(member));
+                const std::optional<std::size_t> slot = slot_of(member);
+                if (!slot) continue;
+                is_seen[*slot] = true;
+                if (!first) first = slot;
+                joined.join(*first, *slot);
             }
         });
     }
-    model.collectives.finish();
+    model.collectives = CollectiveSlots(slots, std::move(joined), is_seen);
 }
 
 }  // namespace

@@ -409,44 +409,28 @@ class StepBuilder {
 
 }  // namespace
 
-std::uint32_t CollectiveSlots::find(std::uint32_t at) {
-    while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
-    return at;
-}
-
-void CollectiveSlots::join(std::uint32_t rank_a, std::uint32_t slot_a, std::uint32_t rank_b, std::uint32_t slot_b) {
-    const auto a = static_cast<std::uint32_t>(rank_a * slots_ + slot_a);
-    const auto b = static_cast<std::uint32_t>(rank_b * slots_ + slot_b);
-    for (const std::uint32_t at : {a, b})
-        if (parent_[at] == no_index) parent_[at] = at;
-    const std::uint32_t root_a = find(a);
-    const std::uint32_t root_b = find(b);
-    parent_[std::max(root_a, root_b)] = std::min(root_a, root_b);
-}
-
 // Slots of which a rank has two in one collective say nothing: their numbers shift from step to step.
-void CollectiveSlots::finish() {
-    for (std::uint32_t at = 0; at < parent_.size(); ++at)
-        if (parent_[at] != no_index) parent_[at] = find(at);
-    std::vector<std::uint32_t> number(parent_.size(), no_index);
-    std::vector<std::uint32_t> last_rank;
+CollectiveSlots::CollectiveSlots(std::size_t slots, Joined joined, const std::vector<bool>& is_seen)
+    : slots_(slots), numbers_(is_seen.size(), no_index) {
+    std::vector<std::uint32_t> number_of(is_seen.size(), no_index);  // by the one that stands for the collective
+    std::vector<std::size_t> last_rank;
     std::vector<bool> is_valid;
-    for (std::uint32_t at = 0; at < parent_.size(); ++at) {
-        if (parent_[at] == no_index) continue;
-        const auto rank = static_cast<std::uint32_t>(at / slots_);
-        std::uint32_t& root = number[parent_[at]];
-        if (root == no_index) {
-            root = static_cast<std::uint32_t>(sizes_.size());
-            sizes_.push_back(0);
-            last_rank.push_back(no_index);
-            is_valid.push_back(true);
-        }
-        if (last_rank[root] == rank) is_valid[root] = false;
-        last_rank[root] = rank;
-        ++sizes_[root];
+    for (std::size_t at = 0; at < is_seen.size(); ++at) {
+        if (!is_seen[at]) continue;
+        std::uint32_t& number = number_of[joined.find(at)];
+        const bool is_new = number == no_index;
+        if (is_new) number = static_cast<std::uint32_t>(sizes_.size());
+        if (is_new) sizes_.push_back(0);
+        const std::size_t rank = at / slots;
+        last_rank.resize(sizes_.size(), rank);
+        is_valid.resize(sizes_.size(), true);
+        if (!is_new && last_rank[number] == rank) is_valid[number] = false;
+        last_rank[number] = rank;
+        ++sizes_[number];
+        numbers_[at] = number;
     }
-    for (std::uint32_t& root : parent_)
-        if (root != no_index) root = is_valid[number[root]] ? number[root] : no_index;
+    for (std::uint32_t& number : numbers_)
+        if (number != no_index && !is_valid[number]) number = no_index;
 }
 
 void JobModel::number_keys() {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/joined.hpp"
 #include "model/comm_rows.hpp"
 #include "replay/lost_pieces.hpp"
 #include "replay/roles.hpp"
@@ -32,25 +33,19 @@ struct NodeKey {
 /// Which slots of different ranks are one collective, from the steps in which they were recorded.
 class CollectiveSlots {
   public:
-    void resize(std::size_t ranks, std::size_t slots) {
-        slots_ = slots;
-        parent_.assign(ranks * slots, no_index);
-    }
-    void join(std::uint32_t rank_a, std::uint32_t slot_a, std::uint32_t rank_b, std::uint32_t slot_b);
-    /// After the last join().
-    void finish();
+    CollectiveSlots() = default;
+    /// `joined`: slots of all ranks, rank by rank. `is_seen`: by slot of all ranks, whether it was in any collective.
+    CollectiveSlots(std::size_t slots, Joined joined, const std::vector<bool>& is_seen);
     /// no_index where no step says.
     [[nodiscard]] std::uint32_t collective(std::uint32_t rank, std::uint32_t slot) const {
-        return parent_.empty() ? no_index : parent_[rank * slots_ + slot];
+        return numbers_.empty() ? no_index : numbers_[rank * slots_ + slot];
     }
     /// How many ranks are in it.
     [[nodiscard]] std::uint32_t size_of(std::uint32_t collective) const { return sizes_[collective]; }
 
   private:
-    std::uint32_t find(std::uint32_t at);
-
     std::size_t slots_ = 0;
-    std::vector<std::uint32_t> parent_;
+    std::vector<std::uint32_t> numbers_;
     std::vector<std::uint32_t> sizes_;
 };
 
