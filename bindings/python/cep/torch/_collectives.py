@@ -17,10 +17,10 @@ from .._streams import HOST
 from . import _exit  # noqa: F401
 from ._groups import Group, Groups, resolve_group
 from ._hooks import (
-    AsyncSpan, announce_call, end_done_spans, is_compiling, is_inside, need_hooks, note_failure, set_inside, withdraw_call,
+    AsyncSpan, announce_call, end_done_spans, is_compiling, is_inside, need_hooks, note_failure, set_inside, turn_codes, withdraw_call,
 )  # fmt: skip
 from ._nccl import NcclComms
-from ._operations import BATCH, MESSAGE, Arguments, Function, Keywords, Operation, available_functions, replaced_code
+from ._operations import BATCH, MESSAGE, Arguments, Codes, Function, Keywords, Operation, available_functions, codes_of
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
 from ._steps import add_listener, remove_listener
 from ._waits import waits
@@ -173,13 +173,17 @@ def recorder_of(profiler: Profiler) -> CommRecorder:
 
 class _TimedFunctions:
     """Times the functions of torch.distributed, once in the process, on the recorded steps of one profiler: the newest that
-    holds them. On other steps they run their own code."""
+    holds them. On other steps those that have been called run their own code. The others, which most trainings never call,
+    keep the other code until then: to change the code of all at each recorded step takes longer than a span.
+    """
 
     def __init__(self) -> None:
         # Weak: a training that has failed, and is tried again, leaves nothing that keeps its profiler open.
         self._recorder: Callable[[], Optional[CommRecorder]] = lambda: None
         self._holds = 0
-        self._turn: Optional[Callable[[bool], bool]] = None  # has the functions run the other code
+        self._codes: list[Codes] = []  # of all
+        self._called: list[Codes] = []
+        self._turn: Callable[[bool], bool] = functools.partial(turn_codes, self._called)
         self._lock = threading.RLock()
 
     def hold(self, recorder: CommRecorder) -> None:
@@ -189,15 +193,15 @@ class _TimedFunctions:
                 if before is not None:
                     warn(f"the collectives of this process are recorded in {recorder.profiler.path} from now on")
                     self._forget(before)
-                if self._turn is None:
-                    self._turn = replaced_code([(function.inner, self._timed(function)) for function in available_functions()])
+                if not self._codes:
+                    self._codes = [codes_of(function.inner, self._timed(function)) for function in available_functions()]
+                turn_codes(self._codes, True)
                 self._recorder, self._holds = weakref.ref(recorder, self._detach), 0
                 add_listener(recorder.profiler, self._turn)
                 recorder.nccl.keep()
                 recorder.profiler._at_close.append(functools.partial(self._forget, recorder))
             self._holds += 1
-            if self._turn is not None:
-                self._turn(bool(recorder.recording))
+            self._turn(bool(recorder.recording))
 
     def release(self, recorder: CommRecorder) -> None:
         with self._lock:
@@ -210,27 +214,33 @@ class _TimedFunctions:
         with self._lock:
             if self._recorder() is recorder:
                 for listener in (self._turn, waits.rest):
-                    if listener is not None:
-                        remove_listener(recorder.profiler, listener)
+                    remove_listener(recorder.profiler, listener)
                 self._recorder = lambda: None
                 self._detach()
                 recorder.nccl.let_go()
                 waits.rest()
 
     def _detach(self, _: object = None) -> None:
-        if self._turn is not None:
-            self._turn(False)
+        turn_codes(self._codes, False)
 
     def _timed(self, function: Function) -> Callable[..., Any]:
         def timed_collective(given: Keywords, *args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return function.original(*args, **kwargs)
             recorder = self._recorder()
+            if not function.was_called:
+                self._note_called(function, recorder)
             if recorder is None or not recorder.recording or is_inside():
                 return function.original(*args, **kwargs)
             return recorder.run(function, given, args, kwargs)
 
         return timed_collective
+
+    def _note_called(self, function: Function, recorder: Optional[CommRecorder]) -> None:
+        with self._lock:
+            function.was_called = True
+            self._called += [codes for codes in self._codes if codes[0] is function.inner]
+            self._turn(recorder is not None and bool(recorder.recording))
 
 
 _timed_functions = _TimedFunctions()
@@ -244,7 +254,8 @@ class InstrumentedCollectives(Removable):
 def instrument_collectives(
     profiler: Profiler, *, names: Optional[Mapping[ProcessGroup, str]] = None
 ) -> InstrumentedCollectives:
-    """Times each collective of torch.distributed on recorded steps. On other steps nothing is changed.
+    """Times each collective of torch.distributed on recorded steps. On other steps a function runs its own code, from its second
+    call on.
 
     That is all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor (since
     PyTorch 2.13 also all_gather_single and reduce_scatter_single), all_to_all, all_to_all_single, gather, scatter, barrier,

@@ -4,16 +4,16 @@ for a while: they stay the same objects."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 from types import CodeType, FunctionType
 from typing import Any, Callable, Mapping, NamedTuple, Optional
 
-from ._hooks import turn_codes
 from ._pytorch import Tensor, dist, torch
 
 Arguments = tuple[Any, ...]
 Keywords = Mapping[str, Any]
+Codes = tuple[FunctionType, CodeType, CodeType]
+"""A function, its own code, and the other."""
 
 # What the argument that is measured is of the message.
 _WHOLE = "whole"  # the whole of it
@@ -77,13 +77,14 @@ def _tensors_of(value: Any) -> list[Tensor]:
 class Function:
     """A function of torch.distributed as the installed version has it, and how to read its arguments."""
 
-    __slots__ = ("operation", "inner", "original")
+    __slots__ = ("operation", "inner", "original", "was_called")
 
     def __init__(self, operation: Operation, inner: FunctionType) -> None:
         self.operation = operation
         self.inner = inner
         """The function itself, without PyTorch's decorators."""
         self.original: Callable[..., Any] = twin_of(inner)
+        self.was_called = False
 
     def is_async(self, given: Keywords) -> bool:
         """Whether the call returns before its result is ready."""
@@ -136,11 +137,8 @@ def _calling(function: FunctionType, name: str) -> CodeType:
     return code
 
 
-def replaced_code(functions: list[tuple[FunctionType, Callable[..., Any]]]) -> Callable[[bool], bool]:
-    """Has functions of a module run others in the place of their own code while what it returns, in C, says so."""
-    codes: list[tuple[FunctionType, CodeType, CodeType]] = []  # each with its own code, and the other
-    for function, called in functions:
-        name = f"_cep_timed_{function.__name__}"
-        function.__globals__[name] = called
-        codes.append((function, function.__code__, _calling(function, name)))
-    return functools.partial(turn_codes, codes)
+def codes_of(function: FunctionType, called: Callable[..., Any]) -> Codes:
+    """What turn_codes() takes, in C, to have a function of a module run another in the place of its own code."""
+    name = f"_cep_timed_{function.__name__}"
+    function.__globals__[name] = called
+    return function, function.__code__, _calling(function, name)
