@@ -52,46 +52,19 @@ static PyObject* turn_codes(PyObject* module, PyObject* args) {
     return PyBool_FromLong(0);
 }
 
-static PyObject* end_done(PyObject* module, PyObject* profiler) {
-    return none_if(end_done_spans(profiler));
-}
-
 static PyObject* is_inside(PyObject* module, PyObject* unused) {
     return PyBool_FromLong(*inside_of_thread());
-}
-
-static PyObject* set_inside(PyObject* module, PyObject* inside) {
-    *inside_of_thread() = inside == Py_True;
-    return new_none();
-}
-
-static PyObject* announce(PyObject* module, PyObject* args) {
-    PyObject *like = NULL, *attributes = NULL;
-    if (!PyArg_ParseTuple(args, "O!O!", region_type, &like, &PyTuple_Type, &attributes)) return NULL;
-    return none_if(announce_call(like, attributes));
-}
-
-static PyObject* withdraw(PyObject* module, PyObject* unused) {
-    return PyLong_FromVoidPtr(withdraw_call());
 }
 
 static PyMethodDef functions[] = {
     {"connect", connect, METH_VARARGS, NULL},
     {"connect_torch", connect_torch, METH_VARARGS, NULL},
-    {"end_done_spans", end_done, METH_O,
-     "Ends the spans of asynchronous collectives on the host whose work has ended. Cheap if there are none."},
     {"expected_callbacks", expected_callbacks, METH_NOARGS,
      "Whether there have been spans that a future ends, and how many are not freed."},
     {"turn_codes", turn_codes, METH_VARARGS,
      "Has functions run other code, or their own: a list of (function, its own, the other), and whether."},
     {"is_inside", is_inside, METH_NOARGS,
      "Whether this thread is in a function of torch.distributed that is timed: those that it calls get no rows."},
-    {"set_inside", set_inside, METH_O, "Says so."},
-    {"announce_call", announce, METH_VARARGS,
-     "Has this thread's next call of NCCL timed, with a region like that one and attributes; in a group until its "
-     "end."},
-    {"withdraw_call", withdraw, METH_NOARGS,
-     "Ends that. Returns the address of the call's communicator; 0: there was none."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,7 +5,7 @@
 // are no hooks.
 //
 // Each file uses those before it: streams, attributes, region, async_span, profiler, timed_function, open_spans,
-// indices, imports, nccl_calls, bucket_timer, backward, forward, optimizer, training, module.
+// indices, imports, nccl_calls, collectives, bucket_timer, backward, forward, optimizer, training, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
@@ -137,7 +137,7 @@ typedef struct region_object {
     DO(indices)        \
     DO(nccl_calls)     \
     DO(bucket_timer)   \
-    DO(bucket_function) DO(backward) DO(forward) DO(timed_forward) DO(optimizer) DO(step_hook) DO(steps) DO(watch)
+    DO(bucket_function) DO(collective_calls) DO(backward) DO(forward) DO(timed_forward) DO(optimizer) DO(step_hook) DO(steps) DO(watch)
 #define DECLARE_TYPE(name)            \
     extern PyTypeObject* name##_type; \
     extern PyType_Spec name##_spec;

@@ -59,7 +59,7 @@ void* called(void) { return (void*)ncclAllReduce; }
 """
 JOB = LOOKS + """
 import ctypes, os, threading, torch, torch.distributed as dist, cep.torch
-from cep.torch import _collectives, _ddp, _hooks, _operations
+from cep.torch import _collectives, _ddp, _groups, _operations
 driver, pytorch = ctypes.CDLL(sys.argv[2], mode=ctypes.RTLD_GLOBAL), ctypes.CDLL(sys.argv[3])
 context, stream = ctypes.c_void_p(), ctypes.c_void_p()
 assert driver.cuInit(0) == driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
@@ -92,8 +92,7 @@ dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 EVERY_FUNCTION = """
 with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     recorder = _collectives.recorder_of(prof)
-    find = recorder.groups.find
-    recorder.groups.find = lambda group: find(group)._replace(on_device=True, size=3)
+    _groups._runs_on_device, dist.get_world_size = lambda group: True, lambda *group: 3
     with cep.torch.instrument_collectives(prof):
         assert own is None or called() != own
         prof.step(0)
@@ -148,7 +147,8 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
         reduce(8, type=type)
     reduce(1)  # a model of one number
     call("reduce_in_group"), reduce(9, comm=2)
-    _hooks.set_inside(True), reduce(9), _hooks.set_inside(False)
+    recorder = _collectives.recorder_of(prof)
+    run("recv", "all_reduce", src=None)  # within a function of torch.distributed
     call("all_gather")
     reduce(10, result=1), reduce(11, result=7)
     threads = [threading.Thread(target=reduce_often) for _ in range(2)]
@@ -238,16 +238,14 @@ def test_buckets_are_rows_and_a_communicator_that_is_replaced_is_found_again(run
 def test_where_the_calls_are_not_seen_a_message_tells_what_has_no_rows(scripts, files):
     _, told = scripts.run("""
 import torch, torch.distributed as dist, cep.torch
-from cep.torch import _collectives, _ddp
+from cep.torch import _ddp, _groups
 _ddp._KEYS["cuda"] = "AutogradCPU"
 dist.is_nccl_available = lambda: True
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 tensor = torch.ones(3).as_subclass(type("OnDevice", (torch.Tensor,), {"is_cuda": True}))
 with cep.Profiler(sys.argv[1], record_every_n_steps=1) as prof:
-    recorder = _collectives.recorder_of(prof)
-    find = recorder.groups.find
-    recorder.groups.find = lambda group: find(group)._replace(on_device=True)
+    _groups._runs_on_device = lambda group: True
     with cep.torch.instrument_collectives(prof):
         release = prof._part(_ddp.DDPReductions).hold(dist.group.WORLD, "cuda")
         prof.step(0)

@@ -8,17 +8,12 @@ import threading
 import weakref
 from typing import Any, Callable, Mapping, Optional
 
-from .._attributes import Attributes
 from .._handle import Removable
 from .._messages import warn
 from .._profiler import Profiler
-from .._region import Region
-from .._streams import HOST
 from . import _exit  # noqa: F401
 from ._groups import Group, Groups, resolve_group
-from ._hooks import (
-    AsyncSpan, announce_call, end_done_spans, is_compiling, is_inside, need_hooks, note_failure, set_inside, turn_codes, withdraw_call,
-)  # fmt: skip
+from ._hooks import AsyncSpan, CollectiveCalls, is_compiling, is_inside, need_hooks, turn_codes
 from ._nccl import NcclComms
 from ._operations import BATCH, MESSAGE, Arguments, Codes, Function, Keywords, Operation, available_functions, codes_of
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
@@ -27,12 +22,11 @@ from ._waits import waits
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
 
-_ANNOUNCED = object()
-"""What begins a call whose call of NCCL is timed: nothing has to end it but withdraw_call()."""
 
-
-class CommRecorder:
-    """Times the collectives of one profiler. Shared by the timed functions and DDP's reductions.
+class CommRecorder(CollectiveCalls):  # type: ignore[misc]
+    """Times the collectives of one profiler. Shared by the timed functions and DDP's reductions. Its run(), in C, makes a call
+    of a function of torch.distributed on a recorded step, and times it: where PyTorch calls NCCL; else as a region, or an
+    asynchronous one to the end of its future.
 
     Thread-safe.
     """
@@ -42,91 +36,34 @@ class CommRecorder:
         self.recording = profiler._recording
         self.groups = Groups()
         self.nccl = NcclComms(profiler)
-
-    def run(self, function: Function, given: Keywords, args: Arguments, kwargs: Keywords) -> Any:
-        """Makes a call of a function of torch.distributed on a recorded step, and times it. `given`: all arguments by name."""
-        set_inside(True)  # PyTorch's functions call each other: only the outermost is a row
-        try:
-            end_done_spans(self.profiler)
-            timing = None if _is_coalescing() else self._begin(function, given)
-            if timing is None:
-                return function.original(*args, **kwargs)
-            if timing is _ANNOUNCED:
-                return self._run_announced(function, given, args, kwargs)
-            if isinstance(timing, AsyncSpan):
-                return self._run_async(timing, function, args, kwargs)
-            # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
-            with timing:
-                return function.original(*args, **kwargs)
-        finally:
-            set_inside(False)
-
-    def _begin(self, function: Function, given: Keywords) -> Any:
-        """What times a call: a region around it, the span of an asynchronous one, or _ANNOUNCED. None: it gets no row."""
-        try:
-            found = self._find(function.operation, given)
-        except Exception:  # the call itself raises what is wrong with its arguments
-            return None
-        if found is None:
-            return None
-        try:
-            group, coll = found
-            size, on_device = function.size(given, group.size)
-            on_nccl = group.on_device and on_device is not False
-            if on_nccl and self.nccl.calls is None:
-                self.nccl.tell_of_unseen()
-            elif on_nccl:
-                announce_call(self._region(function), (size, None, group.name, coll, None))
-                return _ANNOUNCED
-            if not function.is_async(given):
-                stream = None if on_nccl else HOST
-                name = function.operation.name
-                return self.profiler.region(name, kind="comm", stream=stream, bytes=size, group=group.name, coll=coll)
-            # On the host clock, where a thread of the backend may end it.
-            return None if on_nccl else AsyncSpan(self._region(function), Attributes(size, None, group.name, coll, None, True))
-        except Exception as error:
-            note_failure(error)
-            return None
-
-    def _region(self, function: Function) -> Region:
-        name = function.operation.name
-        return self.profiler._regions.get(name) or self.profiler.region(name, kind="comm")
-
-    def _run_announced(self, function: Function, given: Keywords, args: Arguments, kwargs: Keywords) -> Any:
-        try:
-            result = function.original(*args, **kwargs)
-        finally:
-            comm = withdraw_call()
-        if not comm:
-            self._tell_if_unseen(function, given)
-        return result
+        # Not empty while calls are only collected, to run as one later.
+        coalescing = getattr(_world, "pg_coalesce_state", {})
+        super().__init__(profiler, self.groups.known, coalescing, _world, self.nccl)
 
     def _tell_if_unseen(self, function: Function, given: Keywords) -> None:
-        """There is nothing to see of a call that moves nothing."""
+        """No call of NCCL was seen. There is nothing to see of one that moves nothing."""
         group = resolve_group(given.get("group"))
         if group is not None and self.groups.find(group).size > 1 and function.size(given, 1)[0]:
             self.nccl.tell_of_unseen()
 
-    def _run_async(self, span: AsyncSpan, function: Function, args: Arguments, kwargs: Keywords) -> Any:
-        try:
-            work = function.original(*args, **kwargs)
-        except BaseException as error:
-            span.fail(type(error))
-            raise
-        try:
-            self._end_async(function, work, span)
-        except Exception as error:
-            note_failure(error)
-        return work
+    def _end_after_wait(self, work: Any, span: AsyncSpan) -> None:
+        waits.end_after(work if isinstance(work, list) else [work], span.fail)
+        add_listener(self.profiler, waits.rest)
 
-    def _end_async(self, function: Function, work: Any, span: AsyncSpan) -> None:
-        if function.operation.is_async:  # a message
-            waits.end_after(work if isinstance(work, list) else [work], span.fail)
-            add_listener(self.profiler, waits.rest)
-        else:
-            span.end_with(work)
+    def _find(self, function: Function, given: Keywords) -> Optional[tuple[Optional[int], str, Optional[int], bool]]:
+        """What run() does not find by itself of a call: its bytes, the name of its group, its index in that, and whether NCCL
+        runs it. None: it gets no row."""
+        try:
+            found = self._group_and_index(function.operation, given)
+        except Exception:  # the call itself raises what is wrong with its arguments
+            return None
+        if found is None:
+            return None
+        group, coll = found
+        size, on_device = function.size(given, group.size)
+        return size, group.name, coll, group.on_device and on_device is not False
 
-    def _find(self, operation: Operation, given: Keywords) -> Optional[tuple[Group, Optional[int]]]:
+    def _group_and_index(self, operation: Operation, given: Keywords) -> Optional[tuple[Group, Optional[int]]]:
         """The group of a call and its index in the group. None if the call gets no row: this rank is not in the group,
         or the sender is not known yet. Raises if the arguments are invalid."""
         if operation.shape == BATCH:
@@ -159,11 +96,6 @@ class CommRecorder:
             peer = dist.get_global_rank(group, peer)
         source, target = (rank, peer) if operation.name == "send" else (peer, rank)
         return self.groups.between(group, source, target)
-
-
-def _is_coalescing() -> bool:
-    """Whether calls are only collected now, to run as one later."""
-    return bool(getattr(_world, "pg_coalesce_state", None))
 
 
 def recorder_of(profiler: Profiler) -> CommRecorder:

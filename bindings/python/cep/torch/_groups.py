@@ -94,7 +94,7 @@ class Groups:
 
     def __init__(self) -> None:
         # By id(). The weak reference shows whether the id still belongs to that group. A weak dictionary is slower.
-        self._known: dict[int, tuple[Callable[[], Any], Group]] = {}
+        self.known: dict[int, tuple[Callable[[], Any], Group]] = {}
         # By name, so that a group that is destroyed and made again goes on counting.
         self._indices: dict[str, Indices] = {}
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -106,10 +106,10 @@ class Groups:
             name = f"{name}:{compact_ranks(dist.get_process_group_ranks(group))}"
         with self._lock:
             self._names[group] = shortened(name)
-            self._known.pop(id(group), None)
+            self.known.pop(id(group), None)
 
     def find(self, group: ProcessGroup) -> Group:
-        known = self._known.get(id(group))
+        known = self.known.get(id(group))
         return known[1] if known is not None and known[0]() is group else self._add(group)
 
     def _add(self, group: ProcessGroup) -> Group:
@@ -117,7 +117,7 @@ class Groups:
             name = self._names.get(group) or default_name(group)
             indices = self._indices.setdefault(name, Indices())
             found = Group(name, dist.get_world_size(group), _runs_on_device(group), indices)
-            self._known[id(group)] = weakref.ref(group), found
+            self.known[id(group)] = weakref.ref(group), found
             return found
 
     def between(self, group: ProcessGroup, source: int, target: int) -> Group:

@@ -13,10 +13,10 @@ from .._messages import warn
 from ._pytorch import torch
 
 __all__ = [
-    "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "ForwardCalls", "Indices", "NcclCalls", "NotFinished",
-    "OptimizerCalls", "Phase", "StepSpans", "TimedCopy", "TimedFunction", "TrainingWatch", "announce_call", "connect_torch",
-    "end_done_spans", "expected_callbacks", "hook_failures", "inert_hook", "is_compiling", "is_inside", "need_hooks",
-    "note_failure", "set_inside", "turn_codes", "why_no_hooks", "withdraw_call",
+    "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "CollectiveCalls", "ForwardCalls", "Indices", "NcclCalls",
+    "NotFinished", "OptimizerCalls", "Phase", "StepSpans", "TimedCopy", "TimedFunction", "TrainingWatch", "connect_torch",
+    "expected_callbacks", "hook_failures", "inert_hook", "is_compiling", "is_inside", "need_hooks", "note_failure", "turn_codes",
+    "why_no_hooks",
 ]  # fmt: skip
 
 
@@ -46,14 +46,14 @@ class _Missing:
 
 if native is not None:
     from .._native import (
-        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, ForwardCalls, Indices, NcclCalls, OpenSpans as Phase,
-        OptimizerCalls, StepSpans, TimedCopy, TimedFunction, TrainingWatch, announce_call, connect_torch, end_done_spans,
-        expected_callbacks, is_inside, set_inside, turn_codes, withdraw_call,
+        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, CollectiveCalls, ForwardCalls, Indices, NcclCalls,
+        OpenSpans as Phase, OptimizerCalls, StepSpans, TimedCopy, TimedFunction, TrainingWatch, connect_torch, expected_callbacks,
+        is_inside, turn_codes,
     )  # fmt: skip
 else:
-    AsyncSpan = BackwardCalls = BucketTimer = ForwardCalls = Indices = NcclCalls = Phase = OptimizerCalls = _Missing
-    BucketFunction = StepSpans = TimedCopy = TimedFunction = announce_call = end_done_spans = is_inside = set_inside = _Missing
-    TrainingWatch, turn_codes, withdraw_call = object, _Missing, _Missing
+    AsyncSpan = BackwardCalls = BucketTimer = CollectiveCalls = ForwardCalls = Indices = NcclCalls = Phase = _Missing
+    BucketFunction = OptimizerCalls = StepSpans = TimedCopy = TimedFunction = is_inside = turn_codes = _Missing
+    TrainingWatch = object
 
     def connect_torch(*_: Any) -> None:
         pass

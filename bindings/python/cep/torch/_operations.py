@@ -77,7 +77,7 @@ def _tensors_of(value: Any) -> list[Tensor]:
 class Function:
     """A function of torch.distributed as the installed version has it, and how to read its arguments."""
 
-    __slots__ = ("operation", "inner", "original", "was_called")
+    __slots__ = ("operation", "inner", "original", "was_called", "name", "whole_tensor", "is_message")
 
     def __init__(self, operation: Operation, inner: FunctionType) -> None:
         self.operation = operation
@@ -85,10 +85,13 @@ class Function:
         """The function itself, without PyTorch's decorators."""
         self.original: Callable[..., Any] = twin_of(inner)
         self.was_called = False
-
-    def is_async(self, given: Keywords) -> bool:
-        """Whether the call returns before its result is ready."""
-        return self.operation.is_async or bool(given.get("async_op"))
+        # What the extension module reads.
+        self.name = operation.name
+        is_usual = operation.shape == COLLECTIVE and operation.share == _WHOLE
+        self.whole_tensor = operation.sized_by if is_usual else None
+        """The parameter whose size is that of the message, where it is one tensor."""
+        self.is_message = operation.is_async
+        """Whether a call returns a Work, or several, that no future ends."""
 
     def size(self, given: Keywords, group_size: int) -> tuple[Optional[int], Optional[bool]]:
         """The bytes of the message, None if there are none; and whether it is on a CUDA device, None without a tensor."""

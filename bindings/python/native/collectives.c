@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CollectiveCalls: calls of the functions of torch.distributed on recorded steps: see cep/torch/_collectives.py.
+#include "native.h"
+
+typedef struct {
+    PyObject_HEAD PyObject* profiler;
+    PyObject* known;       ///< a dictionary of the groups, by their addresses: a weak reference to each, and its Group
+    PyObject* coalescing;  ///< a dictionary, not empty while calls are only collected, to run as one later
+    PyObject* world;       ///< what has PyTorch's default group
+    PyObject* nccl;        ///< an NcclComms
+} collective_calls_object;
+
+typedef struct {
+    collective_calls_object* owner;
+    PyObject* function;  ///< a Function of _operations.py
+    PyObject* given;     ///< all arguments by name, a dictionary
+    PyObject *original, *args, *keywords;
+    bool is_early;  ///< returns before its result is ready
+    bool on_nccl;
+} collective_call;
+
+static PyObject* make_call(const collective_call* call) {
+    return PyObject_Call(call->original, call->args, call->keywords);
+}
+
+// ---- What a span says of a call ------------------------------------------------------------------------------------
+
+/// The Group of a call, if it has been found before; NULL without an exception.
+static PyObject* known_group(const collective_call* call) {
+    PyObject* group = PyDict_GetItem(call->given, TEXT("group"));
+    PyObject* found = is_given(group) ? (Py_INCREF(group), group) : ATTRIBUTE(call->owner->world, "default_pg");
+    PyObject* address = PyLong_FromVoidPtr(found);
+    PyObject* known = address != NULL ? PyDict_GetItem(call->owner->known, address) : NULL;
+    PyObject* alive = known != NULL ? PyObject_CallObject(PyTuple_GetItem(known, 0), NULL) : NULL;
+    PyObject* result = alive != NULL && alive == found ? PyTuple_GetItem(known, 1) : NULL;
+    Py_XINCREF(result);
+    DROP(found, address, alive);
+    PyErr_Clear();
+    return result;
+}
+
+/// The tensor that a collective moves the whole of (borrowed); NULL without an exception: there is no such.
+static PyObject* whole_tensor(const collective_call* call) {
+    PyObject* name = ATTRIBUTE(call->function, "whole_tensor");
+    PyObject* tensor = is_given(name) ? PyDict_GetItem(call->given, name) : NULL;
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return tensor != NULL && PyObject_IsInstance(tensor, hooks.tensor) > 0 ? tensor : NULL;
+}
+
+static PyObject* new_attributes(const collective_call* call, PyObject* bytes, PyObject* group, PyObject* coll) {
+    PyObject* is_async = call->is_early && !call->on_nccl ? Py_True : Py_False;
+    return PyTuple_Pack(attribute_count + 1, bytes, Py_None, group, coll, Py_None, is_async);
+}
+
+static PyObject* attributes_in(collective_call* call, PyObject* group, PyObject* tensor) {
+    PyObject* bytes = ATTRIBUTE(tensor, "nbytes");
+    const int on_device = bytes != NULL ? truth_of(ATTRIBUTE(tensor, "is_cuda")) : -1;
+    if (on_device < 0) return DROP(bytes), NULL;
+    const long long step = ((profiler_object*)call->owner->profiler)->step;
+    PyObject* coll = PyLong_FromLongLong(take_index(PyTuple_GetItem(group, group_indices_at), step, 1));
+    call->on_nccl = on_device > 0 && PyTuple_GetItem(group, group_on_device_at) == Py_True;
+    const bool is_empty = PyObject_IsTrue(bytes) == 0;
+    PyObject* name = PyTuple_GetItem(group, group_name_at);
+    PyObject* made = coll != NULL ? new_attributes(call, is_empty ? Py_None : bytes, name, coll) : NULL;
+    DROP(bytes, coll);
+    return made;
+}
+
+/// Of most calls: with one tensor, in a group that is known. NULL without an exception: of others.
+static PyObject* usual_attributes(collective_call* call) {
+    PyObject* tensor = whole_tensor(call);
+    PyObject* group = tensor != NULL ? known_group(call) : NULL;
+    PyObject* made = group != NULL ? attributes_in(call, group, tensor) : NULL;
+    Py_XDECREF(group);
+    return made;
+}
+
+static PyObject* unusual_attributes(collective_call* call) {
+    PyObject* found = CALL_METHOD(call->owner, "_find", call->function, call->given, NULL);
+    PyObject* made = NULL;
+    if (is_given(found)) {
+        call->on_nccl = PyTuple_GetItem(found, 3) == Py_True;
+        made = new_attributes(call, PyTuple_GetItem(found, 0), PyTuple_GetItem(found, 1), PyTuple_GetItem(found, 2));
+    }
+    Py_XDECREF(found);
+    return made;
+}
+
+/// NULL: the call gets no row, or with an exception.
+static PyObject* attributes_of(collective_call* call) {
+    if (PyDict_Size(call->owner->coalescing) > 0) return NULL;
+    PyObject* usual = usual_attributes(call);
+    return usual != NULL || PyErr_Occurred() != NULL ? usual : unusual_attributes(call);
+}
+
+/// A region of the call's name.
+static PyObject* region_like(const collective_call* call) {
+    PyObject* name = ATTRIBUTE(call->function, "name");
+    PyObject* found = name != NULL ? PyDict_GetItem(((profiler_object*)call->owner->profiler)->regions, name) : NULL;
+    if (found != NULL)
+        Py_INCREF(found);
+    else if (name != NULL)
+        found = CALL_METHOD(call->owner->profiler, "region", name, TEXT("comm"), NULL);
+    Py_XDECREF(name);
+    return found;
+}
+
+/// False with an exception.
+static bool note_early_return(collective_call* call) {
+    PyObject* async_op = PyDict_GetItem(call->given, TEXT("async_op"));
+    const int asked = async_op != NULL ? PyObject_IsTrue(async_op) : 0;
+    const int is_early = asked != 0 ? asked : truth_of(ATTRIBUTE(call->function, "is_message"));
+    call->is_early = is_early > 0;
+    return is_early >= 0;
+}
+
+// ---- Ways to time a call -------------------------------------------------------------------------------------------
+
+/// Where PyTorch calls NCCL.
+static PyObject* call_announced(const collective_call* call) {
+    PyObject* result = make_call(call);
+    const taken_error error = take();
+    const bool is_unseen = withdraw_call() == NULL && result != NULL;
+    const bool done =
+        !is_unseen || is_done(CALL_METHOD(call->owner, "_tell_if_unseen", call->function, call->given, NULL));
+    return after_hook(done, result, error);
+}
+
+/// On the host clock, where a thread of the backend may end it.
+static PyObject* call_early(const collective_call* call, PyObject* span) {
+    PyObject* work = make_call(call);
+    const taken_error error = take();
+    bool done = false;
+    if (work == NULL)
+        done = fail_async_span(span, error.type);
+    else if (truth_of(ATTRIBUTE(call->function, "is_message")) > 0)
+        done = is_done(CALL_METHOD(call->owner, "_end_after_wait", work, span, NULL));
+    else
+        done = end_with_work(span, work);
+    return after_hook(done, work, error);
+}
+
+/// If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
+static PyObject* call_within(const collective_call* call, region_object* region) {
+    cep_span span = CEP_SPAN_NONE;
+    void* stream = NULL;
+    if (!begin_span(region, &span, &stream) && !note_failure()) return NULL;
+    PyObject* result = make_call(call);
+    const taken_error error = take();
+    return after_hook(end_span(region, span, stream, error.type), result, error);
+}
+
+enum way { without_row, announced, early, within, failed };
+
+static enum way way_of(const collective_call* call) {
+    if (!call->on_nccl) return call->is_early ? early : within;
+    PyObject* calls = ATTRIBUTE(call->owner->nccl, "calls");
+    const bool is_seen = is_given(calls);
+    Py_XDECREF(calls);
+    if (is_seen) return announced;
+    if (!is_done(CALL_METHOD(call->owner->nccl, "tell_of_unseen", NULL))) return failed;
+    return call->is_early ? without_row : within;
+}
+
+/// Sets `*timer` to what times the call: a span or a region. `failed` with an exception.
+static enum way begin_call(collective_call* call, PyObject** timer) {
+    const bool is_ready = end_done_spans(call->owner->profiler) && note_early_return(call);
+    PyObject* attributes = is_ready ? attributes_of(call) : NULL;
+    PyObject* like = attributes != NULL ? region_like(call) : NULL;
+    enum way way = like != NULL ? way_of(call) : PyErr_Occurred() != NULL ? failed : without_row;
+    if (way == announced && !announce_call(like, attributes)) way = failed;
+    if (way == early) *timer = new_async_span((region_object*)like, attributes);
+    if (way == within) *timer = region_with((region_object*)like, !call->on_nccl, CEP_HOST, attributes);
+    DROP(attributes, like);
+    return (way == early || way == within) && *timer == NULL ? failed : way;
+}
+
+static PyObject* time_call(collective_call* call) {
+    PyObject *timer = NULL, *result = NULL;
+    const enum way way = begin_call(call, &timer);
+    if (way == failed && !note_failure()) return NULL;
+    if (way == announced)
+        result = call_announced(call);
+    else if (way == early)
+        result = call_early(call, timer);
+    else if (way == within)
+        result = call_within(call, (region_object*)timer);
+    else
+        result = make_call(call);
+    Py_XDECREF(timer);
+    return result;
+}
+
+static PyObject* calls_run(PyObject* object, PyObject* args) {
+    collective_call call = {.owner = (collective_calls_object*)object};
+    if (!PyArg_ParseTuple(args, "OO!O!O!", &call.function, &PyDict_Type, &call.given, &PyTuple_Type, &call.args,
+                          &PyDict_Type, &call.keywords))
+        return NULL;
+    call.original = ATTRIBUTE(call.function, "original");
+    if (call.original == NULL) return NULL;
+    *inside_of_thread() = true;  // PyTorch's functions call each other: only the outermost is a row
+    PyObject* result = time_call(&call);
+    *inside_of_thread() = false;
+    Py_DECREF(call.original);
+    return result;
+}
+
+// ---- The type ------------------------------------------------------------------------------------------------------
+
+static int calls_init(PyObject* object, PyObject* args, PyObject* keywords) {
+    return TAKE_ARGUMENTS(object, args, profiler_type, &PyDict_Type, &PyDict_Type, NULL, NULL);
+}
+
+HAS_REFERENCES(collective_calls, nccl)
+
+static PyMethodDef methods[] = {
+    {"run", calls_run, METH_VARARGS,
+     "Makes a call of a function of torch.distributed on a recorded step, and times it: a Function, all arguments by "
+     "name, and those that are passed on."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot collective_calls_slots[] = {
+    {Py_tp_init, calls_init},
+    {Py_tp_dealloc, collective_calls_drop},
+    {Py_tp_traverse, collective_calls_traverse},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+DEFINE_TYPE(collective_calls, "CollectiveCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
