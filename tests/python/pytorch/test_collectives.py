@@ -246,6 +246,24 @@ assert inner.__code__ is original
 """)
 
 
+def test_once_it_was_called_a_function_runs_its_own_code_on_other_steps(job, files):
+    job.run(1, """
+import inspect
+inner, other = inspect.unwrap(dist.all_reduce), inspect.unwrap(dist.broadcast)
+original = inner.__code__, other.__code__
+with cep.Profiler(folder, start_step=2, record_every_n_steps=3) as prof, cep.torch.instrument_collectives(prof):
+    for step in range(6):
+        prof.step(step)
+        dist.all_reduce(torch.ones(1))
+        assert (inner.__code__ is original[0]) == (step % 3 != 2), step
+        assert other.__code__ is not original[1]
+    dist.broadcast(torch.ones(1), 0)
+    assert other.__code__ is original[1]
+assert inner.__code__ is original[0]
+""")
+    assert [row["step"] for row in comm_rows(files, 0)] == [2, 5]
+
+
 def test_every_collective_of_this_pytorch_is_known():
     module = torch.distributed.distributed_c10d
     functions = {name: getattr(module, name) for name in module.__all__ if inspect.isfunction(getattr(module, name))}
