@@ -145,8 +145,8 @@ class _TimedFunctions:
     def _forget(self, recorder: CommRecorder) -> None:
         with self._lock:
             if self._recorder() is recorder:
-                for listener in (self._turn, waits.rest):
-                    remove_listener(recorder.profiler, listener)
+                remove_listener(recorder.profiler, self._turn)
+                remove_listener(recorder.profiler, waits.rest)
                 self._recorder = lambda: None
                 self._detach()
                 recorder.nccl.let_go()
