@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "option_variables.h"
 #include "trainer.h"
 
 static cep_options from_environment(void) {
@@ -39,28 +40,8 @@ TEST(an_empty_environment_is_off) {
 TEST_THAT(load_env_refuses_null, CHECK_EQ(cep_options_load_env(NULL), CEP_EINVAL))
 
 TEST(each_option_has_a_variable) {
-    static const char* const variables[][2] = {
-        {"CEP_ENABLE", "1"},
-        {"CEP_DIRECTORY", "d"},
-        {"CEP_RANK", "3"},
-        {"CEP_WORLD_SIZE", "8"},
-        {"CEP_LOCAL_RANK", "1"},
-        {"CEP_LAYOUT", "flat"},
-        {"CEP_START_STEP", "5"},
-        {"CEP_END_STEP", "500"},
-        {"CEP_RECORD_EVERY_N_STEPS", "2"},
-        {"CEP_RANKS", "0,3,7"},
-        {"CEP_MAX_FILE_BYTES", "1000000"},
-        {"CEP_FLUSH_EVERY_N_STEPS", "4"},
-        {"CEP_RING_CAPACITY", "64"},
-        {"CEP_POOL_LIMIT", "128"},
-        {"CEP_BACKEND", "host"},
-        {"CEP_RUN_ID", "r1"},
-        {"CEP_META", "{\"model\":1}"},
-        {"CEP_MAX_OVERHEAD_PERCENT", "0.125"},
-        {"CEP_CAPTURE_RANGE", "100-104@0,8"},
-    };
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; ++i) setenv(variables[i][0], variables[i][1], 1);
+    for (size_t i = 0; i < sizeof option_variables / sizeof *option_variables; ++i)
+        setenv(option_variables[i][0], option_variables[i][1], 1);
     cep_options options = from_environment();
     check_each_option_is_given(&options);
     cep_options_clear(&options);

@@ -2,7 +2,6 @@
 #include "rows.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,17 +94,29 @@ bool row_is(const row* r, const char* type) {
     return json_is(r->json, type);
 }
 
-size_t rows_count(const rows* all, const char* type) {
+static bool is_span_named(const row* r, const char* name) {
+    return row_is(r, SPAN) && strcmp(row_text(r, "name"), name) == 0;
+}
+
+static size_t count_of(const rows* all, bool (*matches)(const row*, const char*), const char* wanted) {
     size_t count = 0;
-    for (size_t i = 0; i < all->count; ++i) count += row_is(&all->items[i], type);
+    for (size_t i = 0; i < all->count; ++i) count += matches(&all->items[i], wanted);
     return count;
 }
 
-const row* rows_nth(const rows* all, const char* type, size_t n) {
+static const row* nth_of(const rows* all, bool (*matches)(const row*, const char*), const char* wanted, size_t n) {
     size_t seen = 0;
     for (size_t i = 0; i < all->count; ++i)
-        if (row_is(&all->items[i], type) && seen++ == n) return &all->items[i];
-    check_fail(__FILE__, __LINE__, "no %s row number %zu among %zu rows", type == SPAN ? "span" : type, n, all->count);
+        if (matches(&all->items[i], wanted) && seen++ == n) return &all->items[i];
+    check_fail(__FILE__, __LINE__, "no %s number %zu among %zu rows", wanted == SPAN ? "span" : wanted, n, all->count);
+}
+
+size_t rows_count(const rows* all, const char* type) {
+    return count_of(all, row_is, type);
+}
+
+const row* rows_nth(const rows* all, const char* type, size_t n) {
+    return nth_of(all, row_is, type, n);
 }
 
 const row* rows_last(const rows* all, const char* type) {
@@ -113,21 +124,12 @@ const row* rows_last(const rows* all, const char* type) {
     return rows_nth(all, type, count == 0 ? 0 : count - 1);
 }
 
-static bool is_span_named(const row* r, const char* name) {
-    return row_is(r, SPAN) && strcmp(row_text(r, "name"), name) == 0;
-}
-
 size_t rows_spans_named(const rows* all, const char* name) {
-    size_t count = 0;
-    for (size_t i = 0; i < all->count; ++i) count += is_span_named(&all->items[i], name);
-    return count;
+    return count_of(all, is_span_named, name);
 }
 
 const row* rows_span(const rows* all, const char* name, size_t n) {
-    size_t seen = 0;
-    for (size_t i = 0; i < all->count; ++i)
-        if (is_span_named(&all->items[i], name) && seen++ == n) return &all->items[i];
-    check_fail(__FILE__, __LINE__, "no span %s number %zu among %zu rows", name, n, all->count);
+    return nth_of(all, is_span_named, name, n);
 }
 
 bool row_has(const row* r, const char* key) {

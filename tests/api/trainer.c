@@ -104,11 +104,13 @@ cep_stats stats_of(cep_profiler* profiler) {
     return stats;
 }
 
-void check_nothing_unaccounted(const cep_stats* stats) {
+cep_stats accounted_stats_of(cep_profiler* profiler) {
+    const cep_stats stats = stats_of(profiler);
     const uint64_t dropped =
-        stats->dropped_ring + stats->dropped_slots + stats->dropped_pool + stats->dropped_file + stats->dropped_io;
-    CHECK_EQ(stats->recorded,
-             stats->written + dropped + stats->capture_skipped + stats->abandoned + stats->open_spans + stats->pending);
+        stats.dropped_ring + stats.dropped_slots + stats.dropped_pool + stats.dropped_file + stats.dropped_io;
+    CHECK_EQ(stats.recorded,
+             stats.written + dropped + stats.capture_skipped + stats.abandoned + stats.open_spans + stats.pending);
+    return stats;
 }
 
 void check_refused(const cep_options* options, int32_t code, const char* name, const char* value) {

@@ -33,7 +33,7 @@ void record_spans(cep_profiler* profiler, const char* name, int count);
 void record_step(cep_profiler* profiler, int64_t step, const char* name);
 cep_stats stats_of(cep_profiler* profiler);
 // Checks recorded = written + lost + not timed + still open + on the way to the file, as cep.h promises.
-void check_nothing_unaccounted(const cep_stats* stats);
+cep_stats accounted_stats_of(cep_profiler* profiler);
 // cep_open() refuses the options with that code, its message has each part, and it leaves nothing open.
 void check_refused(const cep_options* options, int32_t code, const char* name, const char* value);
 void write_text(const char* path, const char* text);

@@ -3,9 +3,6 @@
 // The environment of a benchmark: a GPU with one context and work for it, a profiler, and timers.
 #pragma once
 
-#include <dirent.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -215,17 +215,8 @@ class ProfilerTest : public fake_cuda::DriverTest {
 };
 
 /// A test that needs to control the fake driver.
-class FakeProfilerTest : public ProfilerTest {
+class FakeProfilerTest : public fake_cuda::OnFake<ProfilerTest> {
   protected:
-    void SetUp() override {
-        if (!driver().is_fake()) {
-            // The build sets this, so that the tests fail, and do not skip, if the fake is not found.
-            ASSERT_EQ(std::getenv("FAKE_CUDA_EXPECTED"), nullptr) << "the loader found another libcuda.so.1";
-            GTEST_SKIP() << "a real driver cannot be controlled";
-        }
-        ProfilerTest::SetUp();
-    }
-
     /// The driver is healthy again before the profiler is closed.
     void TearDown() override {
         if (driver().is_fake() && context != nullptr) {

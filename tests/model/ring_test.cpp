@@ -5,9 +5,7 @@
 
 namespace {
 
-using model::maker_of;
-using model::require;
-using model::Scenario;
+using namespace model;
 
 /// The consumer gets the pushed items in order, also if the ring is full in between.
 struct Passing : Scenario {

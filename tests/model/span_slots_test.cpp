@@ -5,9 +5,7 @@
 
 namespace {
 
-using model::maker_of;
-using model::require;
-using model::Scenario;
+using namespace model;
 
 /// The spans of thread 1, the owner. Every field of span n has the value n.
 struct Spans : Scenario {

@@ -5,10 +5,7 @@
 
 namespace {
 
-using model::maker_of;
-using model::require;
-using model::Scenario;
-using model::yield_thread;
+using namespace model;
 
 using Board = cep::BasicStepBoard<7>;
 using SmallBoard = cep::BasicStepBoard<2>;  ///< publishers have to wait for a slot

@@ -9,9 +9,7 @@
 
 namespace {
 
-using model::maker_of;
-using model::require;
-using model::Scenario;
+using namespace model;
 
 using TwoSteps = cep::BasicStepBoard<2>;
 using Number = std::pair<std::int64_t, std::uint32_t>;  ///< step, number within it

@@ -47,8 +47,7 @@ static void finish_recording(void) {
     done = true;
     for (int i = 0; i < 2; ++i) CHECK_EQ(pthread_join(recorders[i], NULL), 0);
     close_now(profiler);
-    const cep_stats stats = stats_of(profiler);
-    check_nothing_unaccounted(&stats);
+    const cep_stats stats = accounted_stats_of(profiler);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(rows_count(&all, "run"), 1);
     CHECK_EQ(rows_count(&all, "open"), 0);
@@ -152,8 +151,7 @@ TEST(a_grandchild_does_nothing_on_the_profiler_either) {
 /* ---- The lock of the rank file ------------------------------------------------------------------------ */
 
 static void open_the_same_file_in_the_child(void) {
-    cep_profiler* second = open_here();
-    CHECK_EQ(cep_step(second, 1), CEP_OK);
+    cep_profiler* second = open_at_step(1);
     CHECK_EQ(cep_recording(second), 0);
     record_spans(second, "child", 10);
     close_now(second);
@@ -205,8 +203,7 @@ static void check_restart_beside_orphan(void (*make)(void)) {
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     CHECK(*orphan > 0);
     CHECK_EQ(kill(*orphan, 0), 0);
-    cep_profiler* restarted = open_here();
-    CHECK_EQ(cep_step(restarted, 2), CEP_OK);
+    cep_profiler* restarted = open_at_step(2);
     const int32_t records = cep_recording(restarted);
     record_spans(restarted, "backward", 5);
     close_now(restarted);

@@ -25,8 +25,7 @@ static pid_t trainer_id;
 static void start_training(void) {
     trainer = pthread_self();
     trainer_id = gettid();
-    profiler = open_here();
-    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    profiler = open_at_step(1);
     record_spans(profiler, "forward", 100);
 }
 
@@ -166,9 +165,8 @@ static void train_past_the_file_size_limit(void) {
 static void close_past_the_file_size_limit(void) {
     train_past_the_file_size_limit();
     CHECK_EQ(cep_close(profiler, close_timeout_ms), CEP_EIO);
-    const cep_stats stats = stats_of(profiler);
+    const cep_stats stats = accounted_stats_of(profiler);
     CHECK_EQ(stats.dropped_io, 398);
-    check_nothing_unaccounted(&stats);
 }
 
 TEST(the_file_size_limit_does_not_kill_a_trainer_that_closes) {

@@ -22,9 +22,7 @@ void* operator new[](std::size_t bytes, std::align_val_t alignment, const std::n
 
 namespace {
 
-using cep::MetaBudget;
-using cep::SpanSlots;
-using cep::SpanStack;
+using namespace cep;
 
 SpanStack::Entry begin(SpanSlots& slots) {
     const int index = slots.claim();

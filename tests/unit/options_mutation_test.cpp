@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../api/option_variables.h"
 #include "base/error.hpp"
 #include "base/json_text.hpp"
 #include "options/options.hpp"
@@ -100,31 +101,15 @@ TEST_F(OptionsMutation, OfJsonIsReadOrRefused) {
 }
 
 TEST_F(OptionsMutation, OfTheEnvironmentIsReadOrRefused) {
-    static constexpr std::array<std::array<const char*, 2>, 23> variables = {{
-        {"CEP_ENABLE", "1"},
-        {"CEP_DIRECTORY", "d"},
-        {"CEP_RANK", "3"},
-        {"CEP_WORLD_SIZE", "8"},
-        {"CEP_LOCAL_RANK", "1"},
-        {"CEP_LAYOUT", "flat"},
-        {"CEP_START_STEP", "5"},
-        {"CEP_END_STEP", "500"},
-        {"CEP_RANKS", "0,3,8-16"},
-        {"CEP_RECORD_EVERY_N_STEPS", "2"},
-        {"CEP_BACKEND", "host"},
-        {"CEP_FLUSH_EVERY_N_STEPS", "4"},
-        {"CEP_RUN_ID", "run-7"},
-        {"CEP_MAX_FILE_BYTES", "999"},
-        {"CEP_POOL_LIMIT", "128"},
-        {"CEP_RING_CAPACITY", "64"},
+    std::vector<std::array<const char*, 2>> variables = {
         {"RANK", "5"},
-        {"CEP_META", "{\"a\":[1,2.5],\"b\":\"x\"}"},
         {"WORLD_SIZE", "16"},
-        {"CEP_CONFIG", "{\"enable\":true,\"ranks\":[1,2],\"start_step\":7}"},
         {"LOCAL_RANK", "2"},
         {"TORCHELASTIC_RUN_ID", "job"},
-        {"CEP_MAX_OVERHEAD_PERCENT", "0.1"},
-    }};
+        {"CEP_RANKS", "0,3,8-16"},
+        {"CEP_CONFIG", "{\"enable\":true,\"ranks\":[1,2],\"start_step\":7}"},
+    };
+    for (const auto& [name, value] : option_variables) variables.push_back({name, value});
     for (int i = 0; i < rounds && !HasFailure(); ++i) {
         std::string input;
         for (int count = 0; count < 2; ++count) {

@@ -13,9 +13,7 @@
 
 namespace {
 
-using cep::RankFile;
-using cep::RowBlock;
-using cep::RowKind;
+using namespace cep;
 
 class RankFileTest : public testing::Test {
   protected:

@@ -5,9 +5,7 @@
 
 namespace {
 
-using cep::Recorder;
-using cep::ThreadRecorder;
-using cep::Totals;
+using namespace cep;
 
 /// A recorder on the host clock, whose rings nobody empties but the test, and the wakeups that the writer would get.
 class RecorderTest : public testing::Test {

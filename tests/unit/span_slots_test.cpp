@@ -10,10 +10,7 @@
 
 namespace {
 
-using cep::MetaBudget;
-using cep::SpanSlot;
-using cep::SpanSlots;
-using cep::SpanStack;
+using namespace cep;
 
 /// Open spans of one thread, with their own budget.
 struct Thread {

@@ -7,8 +7,7 @@
 
 namespace {
 
-using cep::StrideChange;
-using cep::StrideControl;
+using namespace cep;
 
 constexpr std::int64_t ms = 1'000'000;
 
