@@ -252,7 +252,7 @@ import inspect
 inner, other = inspect.unwrap(dist.all_reduce), inspect.unwrap(dist.broadcast)
 original = inner.__code__, other.__code__
 with cep.Profiler(folder, start_step=2, record_every_n_steps=3) as prof, cep.torch.instrument_collectives(prof):
-    for step in range(6):
+    for step in range(5):
         prof.step(step)
         dist.all_reduce(torch.ones(1))
         assert (inner.__code__ is original[0]) == (step % 3 != 2), step
@@ -261,7 +261,7 @@ with cep.Profiler(folder, start_step=2, record_every_n_steps=3) as prof, cep.tor
     assert other.__code__ is original[1]
 assert inner.__code__ is original[0]
 """)
-    assert [row["step"] for row in comm_rows(files, 0)] == [2, 5]
+    assert [row["step"] for row in comm_rows(files, 0)] == [2]
 
 
 def test_every_collective_of_this_pytorch_is_known():
