@@ -11,24 +11,17 @@ mean over ranks; if it is more than 1.1 times that mean; if the best rank's medi
 
 from __future__ import annotations
 
-import argparse
 import concurrent.futures
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-try:
-    import numpy as np
-except ImportError:
-    print("skipped: numpy is missing")
-    sys.exit(77)
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
-from array_jobs import PHASES, write_job  # noqa: E402
+from simulated_jobs import COMMAND, parser_of
+import numpy as np
+from array_jobs import PHASES, write_job
 
 GAP = "gap"  # in no phase
 RULES = ("z > 2", "> 1.1 × mean", "best/own < 0.75")
@@ -118,7 +111,7 @@ def verdict_on(own):
         phases = {name: times for name, times in own.items() if name != GAP}
         kinds = {name: PHASES.get(name, ("other",))[0] for name in phases}
         write_job(Path(folder), phases, kinds=kinds, before=own.get(GAP), step_spans=False)
-        answer = subprocess.run([os.environ["CEP_COMMAND"], "summarize", "--json", "-j", "1", folder], check=True,
+        answer = subprocess.run([COMMAND, "summarize", "--json", "-j", "1", folder], check=True,
                                 capture_output=True)
     return json.loads(answer.stdout)["verdict"]
 
@@ -218,12 +211,10 @@ def measure_power(pool, count):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--healthy", type=int, default=10000, help="healthy jobs in all (%(default)s)")
     parser.add_argument("--power", type=int, default=20, help="jobs for each cell of the power curve (%(default)s)")
-    parser.add_argument("--only", default="", help="kinds of noise, and shapes of jobs, that have this in their names")
     parser.add_argument("--first-seed", type=int, default=0, help="of the healthy jobs (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--wrong", action="store_true", help="show the headline of each healthy job with an alarm")
     parser.add_argument("--check", action="store_true",
                         help="exit with 1 if over one healthy job in a thousand, and one, has an alarm, or a fault of 10 %% "

@@ -13,25 +13,18 @@ their size in standard errors: of the difference of the two means, with the corr
 
 from __future__ import annotations
 
-import argparse
 import concurrent.futures
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-try:
-    import numpy as np
-except ImportError:
-    print("skipped: numpy is missing")
-    sys.exit(77)
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
-from array_jobs import write_job  # noqa: E402
-from faults import ar1  # noqa: E402
+from simulated_jobs import COMMAND, parser_of
+import numpy as np
+from array_jobs import write_job
+from faults import ar1
 
 STEPS = 400
 STATED_ALARMS = 0.01
@@ -147,13 +140,13 @@ def changing(name, rng, steps):
     return noise(rng, steps) * levels(steps)
 
 
-def changes_of(command, step_ms):
+def changes_of(step_ms):
     """The changes that are said of a job with these step times."""
     own = {name: np.broadcast_to(100 * share * step_ms, (4, len(step_ms))) for name, (_, share) in PHASES.items()}
     kinds = {name: kind for name, (kind, _) in PHASES.items()}
     with tempfile.TemporaryDirectory() as folder:
         write_job(Path(folder) / "job", own, kinds=kinds, transfer_ms=1.0)
-        done = subprocess.run([command, "summarize", "--json", "job"], cwd=folder, capture_output=True, check=True)
+        done = subprocess.run([COMMAND, "summarize", "--json", "job"], cwd=folder, capture_output=True, check=True)
     return json.loads(done.stdout)["verdict"]["changes"]
 
 
@@ -180,7 +173,7 @@ def percent(values):
     return f"{100 * np.mean(values):.1f} %"
 
 
-def alarm_table(command, pool, options):
+def alarm_table(pool, options):
     print("| nothing changes | jobs | alarms | stated, at most |\n|---|---|---|---|")
     worst = 0.0
     for name, make in STATIONARY.items():
@@ -188,14 +181,14 @@ def alarm_table(command, pool, options):
             continue
 
         def one(seed):
-            return bool(changes_of(command, make(np.random.default_rng([seed, 1]), STEPS)))
+            return bool(changes_of(make(np.random.default_rng([seed, 1]), STEPS)))
         alarms = list(pool.map(one, range(options.series)))
         worst = max(worst, np.mean(alarms))
         print(f"| {name} | {options.series} | {percent(alarms)} | {100 * STATED_ALARMS:.0f} % |", flush=True)
     return worst
 
 
-def change_table(command, pool, options):
+def change_table(pool, options):
     print("\n| change | jobs | found | said as one | right shape | right place | right total |\n|---|---|---|---|---|---|---|")
     least = 1.0
     for name, expected in CHANGES.items():
@@ -203,7 +196,7 @@ def change_table(command, pool, options):
             continue
 
         def one(seed):
-            return check_change(changes_of(command, changing(name, np.random.default_rng([seed, 2]), STEPS)), expected, STEPS)
+            return check_change(changes_of(changing(name, np.random.default_rng([seed, 2]), STEPS)), expected, STEPS)
         results = np.array(list(pool.map(one, range(options.series))))
         least = min(least, results[:, 0].mean())
         print(f"| {name} | {options.series} | " + " | ".join(percent(column) for column in results.T) + " |", flush=True)
@@ -216,7 +209,7 @@ POWER = {"independent": (lambda rng, steps: noise(rng, steps, 0.05), 0.05, 0.0),
          "1.4 times longer in 30 %": (mixture(1.4, 0.3), 0.4 / 1.12 * math.sqrt(0.3 * 0.7), 0.0)}
 
 
-def power_table(command, pool, options):
+def power_table(pool, options):
     errors = (5, 6, 7, 8, 9, 10, 12)
     print("\n| all steps from 200 on longer by | " + " | ".join(f"{error} errors" for error in errors) + " |")
     print("|---" * (len(errors) + 1) + "|")
@@ -231,7 +224,7 @@ def power_table(command, pool, options):
             def one(seed):
                 step_ms = make(np.random.default_rng([seed, 3]), STEPS)
                 step_ms[STEPS // 2:] *= math.exp(error * of_mean)
-                return any(total_of(change) > 0 for change in changes_of(command, step_ms))
+                return any(total_of(change) > 0 for change in changes_of(step_ms))
             found = np.mean(list(pool.map(one, range(options.series))))
             row.append(found)
             if error == STATED_ERRORS:
@@ -241,17 +234,14 @@ def power_table(command, pool, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--series", type=int, default=200, help="jobs of each kind")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--only", default="", help="kinds with this in their name")
     parser.add_argument("--check", action="store_true",
                         help="exit with status 1 where there are more alarms than stated and chance, or less is found")
     options = parser.parse_args()
-    command = os.path.abspath(os.environ.get("CEP_COMMAND", "cep")) if "/" in os.environ.get("CEP_COMMAND", "cep") else "cep"
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        alarms = alarm_table(command, pool, options)
-        found = min(change_table(command, pool, options), power_table(command, pool, options))
+        alarms = alarm_table(pool, options)
+        found = min(change_table(pool, options), power_table(pool, options))
     chance = 3 * math.sqrt(STATED_ALARMS * (1 - STATED_ALARMS) / options.series)
     is_wrong = alarms > STATED_ALARMS + chance or found < 0.9 - 3 * math.sqrt(0.9 * 0.1 / options.series)
     return 1 if options.check and is_wrong else 0

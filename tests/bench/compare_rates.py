@@ -11,25 +11,18 @@ is of pairs with a change: how often it is found, and how often the interval hol
 
 from __future__ import annotations
 
-import argparse
 import concurrent.futures
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-try:
-    import numpy as np
-except ImportError:
-    print("skipped: numpy is missing")
-    sys.exit(77)
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
-from faults import ar1  # noqa: E402
-from rank_files import START_NS, write_lines  # noqa: E402
+from simulated_jobs import COMMAND, parser_of
+import numpy as np
+from faults import ar1
+from rank_files import START_NS, write_lines
 
 STEPS = (5, 10, 50, 200, 1000)
 
@@ -110,21 +103,21 @@ def write_job(folder, step_ms):
     write_lines(folder, 0, lines)
 
 
-def compare(command, before, after):
+def compare(before, after):
     with tempfile.TemporaryDirectory() as folder:
         for name, step_ms in (("a", before), ("b", after)):
             write_job(Path(folder) / name, step_ms)
-        done = subprocess.run([command, "compare", "--json", "a", "b"], cwd=folder, capture_output=True, check=True)
+        done = subprocess.run([COMMAND, "compare", "--json", "a", "b"], cwd=folder, capture_output=True, check=True)
     return json.loads(done.stdout)["step"]
 
 
-def rates(command, pool, kind, steps, pairs):
+def rates(pool, kind, steps, pairs):
     """(share of pairs in which a change was seen, share in which the interval holds the true one, its median width)"""
     before, after, truth = kind
 
     def one(pair):
         rng = np.random.default_rng([pair, steps])
-        step = compare(command, before(rng, steps), after(rng, steps))
+        step = compare(before(rng, steps), after(rng, steps))
         low, high = step["change_interval"]
         return step["finding"] != "same", low <= truth <= high, high - low
     seen, held, widths = zip(*pool.map(one, range(pairs)))
@@ -141,18 +134,15 @@ def table(title, kinds, cells, only):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--pairs", type=int, default=400, help="of jobs for each cell")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--only", default="", help="kinds with this in their name")
     parser.add_argument("--check", action="store_true",
                         help="exit with status 1 where false alarms are more than 7 %% beyond chance, from 50 steps on")
     options = parser.parse_args()
-    command = os.environ.get("CEP_COMMAND", "cep")
     worst = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         def false_alarms(kind, steps):
-            seen, _, width = rates(command, pool, (kind, kind, 0.0), steps, options.pairs)
+            seen, _, width = rates(pool, (kind, kind, 0.0), steps, options.pairs)
             is_promised = steps >= 50 and kind not in (KINDS["AR(1) 0.9"], KINDS["AR(1) 0.95"],
                                                       KINDS["wave of 500 steps, 5 %"])
             if is_promised:
@@ -160,7 +150,7 @@ def main():
             return f"{100 * seen:.1f} % (±{50 * width:.2g})"
 
         def found(kind, steps):
-            seen, held, _ = rates(command, pool, kind, steps, options.pairs)
+            seen, held, _ = rates(pool, kind, steps, options.pairs)
             return f"{100 * seen:.0f} % ({100 * held:.0f})"
         table("no change: false alarms, nominally 5 %, and half the median interval in %", KINDS, false_alarms, options.only)
         table("change: how often it is found, and how often the interval holds it", CHANGES, found, options.only)

@@ -11,7 +11,6 @@ import argparse
 import collections
 import copy
 import io
-import json
 import os
 import shutil
 import sys
@@ -36,6 +35,7 @@ import cep.torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "pytorch"))
 import training_modes as modes  # noqa: E402
+from integration_checks import rows_of, spans_of  # noqa: E402
 
 DEVICE = modes.DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 STEPS, STRIDE = 8, 2
@@ -139,12 +139,6 @@ def train(how, loop, folder, ddp_buckets):
     return graphs, [parameter.detach().clone() for parameter in model.parameters()]
 
 
-def rows_of(folder):
-    path = Path(folder) / "cuda_event_profiler" / "cuda_events_rank_0.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return [row for row in rows if "type" not in row]
-
-
 def check_mode(name, folder):
     how, loop, expected = MODES[name]
     ddp_buckets = "all_reduce" in (expected or ())
@@ -157,7 +151,7 @@ def check_mode(name, folder):
                            other.to_local() if hasattr(other, "to_local") else other)
                for one, other in zip(weights, plain_weights)):
         problems.append("other weights than without cep")
-    rows = rows_of(folder)
+    rows = spans_of(rows_of(folder, 0))
     failed = [row for row in rows if "error" in row]
     if failed:
         problems.append(f"{len(failed)} rows with an error: {failed[0]}")
@@ -185,7 +179,7 @@ def check_copies(folder):
         saved.seek(0)
         for twin in (copy.deepcopy(model), AveragedModel(model), torch.load(saved, weights_only=False)):
             twin(modes.new_batch()).sum().backward()
-    right = rows_of(folder) == []
+    right = spans_of(rows_of(folder, 0)) == []
     print(f"{'PASS' if right else 'FAIL'}  copies, deep and pickled", flush=True)
     return right
 
