@@ -16,7 +16,7 @@ typedef struct {
     PyObject* function;  ///< a Function of _operations.py
     PyObject* given;     ///< all arguments by name, a dictionary
     PyObject *original, *args, *keywords;
-    bool is_early;  ///< returns before its result is ready
+    bool is_async;  ///< returns before its result is ready
     bool on_nccl;
 } collective_call;
 
@@ -50,8 +50,8 @@ static PyObject* whole_tensor(const collective_call* call) {
 }
 
 static PyObject* new_attributes(const collective_call* call, PyObject* bytes, PyObject* group, PyObject* coll) {
-    PyObject* is_async = call->is_early && !call->on_nccl ? Py_True : Py_False;
-    return PyTuple_Pack(attribute_count + 1, bytes, Py_None, group, coll, Py_None, is_async);
+    PyObject* has_flag = call->is_async && !call->on_nccl ? Py_True : Py_False;
+    return PyTuple_Pack(attribute_count + 1, bytes, Py_None, group, coll, Py_None, has_flag);
 }
 
 static PyObject* attributes_in(collective_call* call, PyObject* group, PyObject* tensor) {
@@ -68,7 +68,8 @@ static PyObject* attributes_in(collective_call* call, PyObject* group, PyObject*
     return made;
 }
 
-/// Of most calls: with one tensor, in a group that is known. NULL without an exception: of others.
+/// The attributes of most calls, which have one tensor and a group that is known. NULL without an exception: it is
+/// another call.
 static PyObject* usual_attributes(collective_call* call) {
     PyObject* tensor = whole_tensor(call);
     PyObject* group = tensor != NULL ? known_group(call) : NULL;
@@ -107,13 +108,13 @@ static PyObject* region_like(const collective_call* call) {
     return found;
 }
 
-/// False with an exception.
-static bool note_early_return(collective_call* call) {
+/// Sets is_async. False with an exception.
+static bool find_whether_async(collective_call* call) {
     PyObject* async_op = PyDict_GetItem(call->given, TEXT("async_op"));
     const int asked = async_op != NULL ? PyObject_IsTrue(async_op) : 0;
-    const int is_early = asked != 0 ? asked : truth_of(ATTRIBUTE(call->function, "is_message"));
-    call->is_early = is_early > 0;
-    return is_early >= 0;
+    const int is_async = asked != 0 ? asked : truth_of(ATTRIBUTE(call->function, "is_message"));
+    call->is_async = is_async > 0;
+    return is_async >= 0;
 }
 
 // ---- Ways to time a call -------------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ static PyObject* call_announced(const collective_call* call) {
 }
 
 /// On the host clock, where a thread of the backend may end it.
-static PyObject* call_early(const collective_call* call, PyObject* span) {
+static PyObject* call_async(const collective_call* call, PyObject* span) {
     PyObject* work = make_call(call);
     const taken_error error = take();
     bool done = false;
@@ -152,29 +153,29 @@ static PyObject* call_within(const collective_call* call, region_object* region)
     return after_hook(end_span(region, span, stream, error.type), result, error);
 }
 
-enum way { without_row, announced, early, within, failed };
+enum way { without_row, announced, until_done, within, failed };
 
 static enum way way_of(const collective_call* call) {
-    if (!call->on_nccl) return call->is_early ? early : within;
+    if (!call->on_nccl) return call->is_async ? until_done : within;
     PyObject* calls = ATTRIBUTE(call->owner->nccl, "calls");
     const bool is_seen = is_given(calls);
     Py_XDECREF(calls);
     if (is_seen) return announced;
     if (!is_done(CALL_METHOD(call->owner->nccl, "tell_of_unseen", NULL))) return failed;
-    return call->is_early ? without_row : within;
+    return call->is_async ? without_row : within;
 }
 
 /// Sets `*timer` to what times the call: a span or a region. `failed` with an exception.
 static enum way begin_call(collective_call* call, PyObject** timer) {
-    const bool is_ready = end_done_spans(call->owner->profiler) && note_early_return(call);
+    const bool is_ready = end_done_spans(call->owner->profiler) && find_whether_async(call);
     PyObject* attributes = is_ready ? attributes_of(call) : NULL;
     PyObject* like = attributes != NULL ? region_like(call) : NULL;
     enum way way = like != NULL ? way_of(call) : PyErr_Occurred() != NULL ? failed : without_row;
     if (way == announced && !announce_call(like, attributes)) way = failed;
-    if (way == early) *timer = new_async_span((region_object*)like, attributes);
+    if (way == until_done) *timer = new_async_span((region_object*)like, attributes);
     if (way == within) *timer = region_with((region_object*)like, !call->on_nccl, CEP_HOST, attributes);
     DROP(attributes, like);
-    return (way == early || way == within) && *timer == NULL ? failed : way;
+    return (way == until_done || way == within) && *timer == NULL ? failed : way;
 }
 
 static PyObject* time_call(collective_call* call) {
@@ -183,8 +184,8 @@ static PyObject* time_call(collective_call* call) {
     if (way == failed && !note_failure()) return NULL;
     if (way == announced)
         result = call_announced(call);
-    else if (way == early)
-        result = call_early(call, timer);
+    else if (way == until_done)
+        result = call_async(call, timer);
     else if (way == within)
         result = call_within(call, (region_object*)timer);
     else
