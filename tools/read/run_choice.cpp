@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/disjoint_sets.hpp"
 #include "base/failure.hpp"
-#include "base/joined.hpp"
 #include "base/say.hpp"
 #include "base/text.hpp"
 #include "read/inputs.hpp"
@@ -87,8 +87,8 @@ class RunFinder {
     const std::vector<TrainerStart>& starts_;
     std::vector<std::size_t> group_of_;  // by start
     std::vector<StartGroup> groups_;
-    std::optional<Joined> joined_;     // groups that are one run
-    std::vector<std::size_t> run_of_;  // by the group that stands for it
+    std::optional<DisjointSets> joined_;  // groups that are one run
+    std::vector<std::size_t> run_of_;     // by the group that stands for it
     std::vector<InputRun> runs_;
 };
 

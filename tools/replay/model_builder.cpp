@@ -45,7 +45,7 @@ std::vector<RoleSample> sample_roles(std::vector<StepRows>& steps, const JobMode
 void find_collectives(const std::vector<StepRows>& steps, JobModel& model) {
     std::size_t slots = 0;
     for (const RoleTemplate& role : model.templates) slots = std::max(slots, role.slots.size());
-    Joined joined(model.rows->ranks().size() * slots);
+    DisjointSets joined(model.rows->ranks().size() * slots);
     std::vector<bool> is_seen(model.rows->ranks().size() * slots);
     // Among the slots of all ranks.
     const auto slot_of = [&](const CommRow& row) -> std::optional<std::size_t> {

@@ -410,7 +410,7 @@ class StepBuilder {
 }  // namespace
 
 // Slots of which a rank has two in one collective say nothing: their numbers shift from step to step.
-CollectiveSlots::CollectiveSlots(std::size_t slots, Joined joined, const std::vector<bool>& is_seen)
+CollectiveSlots::CollectiveSlots(std::size_t slots, DisjointSets joined, const std::vector<bool>& is_seen)
     : slots_(slots), numbers_(is_seen.size(), no_index) {
     std::vector<std::uint32_t> number_of(is_seen.size(), no_index);  // by the one that stands for the collective
     std::vector<std::size_t> last_rank;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/joined.hpp"
+#include "base/disjoint_sets.hpp"
 #include "model/comm_rows.hpp"
 #include "replay/lost_pieces.hpp"
 #include "replay/roles.hpp"
@@ -35,7 +35,7 @@ class CollectiveSlots {
   public:
     CollectiveSlots() = default;
     /// `joined`: slots of all ranks, rank by rank. `is_seen`: by slot of all ranks, whether it was in any collective.
-    CollectiveSlots(std::size_t slots, Joined joined, const std::vector<bool>& is_seen);
+    CollectiveSlots(std::size_t slots, DisjointSets joined, const std::vector<bool>& is_seen);
     /// no_index where no step says.
     [[nodiscard]] std::uint32_t collective(std::uint32_t rank, std::uint32_t slot) const {
         return numbers_.empty() ? no_index : numbers_[rank * slots_ + slot];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joined sets: things that are joined one with another, until only those are apart that have nothing to do with each
-// other.
+// Disjoint sets with union and find: things are joined one with another, and what was joined is one set.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +9,11 @@
 
 namespace cep::tool {
 
-class Joined {
+class DisjointSets {
   public:
-    explicit Joined(std::size_t count) : parents_(count) { std::iota(parents_.begin(), parents_.end(), std::size_t{}); }
+    explicit DisjointSets(std::size_t count) : parents_(count) {
+        std::iota(parents_.begin(), parents_.end(), std::size_t{});
+    }
     /// The one that stands for all that it is joined with.
     [[nodiscard]] std::size_t find(std::size_t i) {
         while (parents_[i] != i) i = parents_[i] = parents_[parents_[i]];
