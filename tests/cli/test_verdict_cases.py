@@ -17,6 +17,57 @@ def judged(cep, tmp_path, *arguments, **more):
     return verdict_of(cep)
 
 
+def chance_of_student(t, freedom):
+    """By the angle whose tangent is t / √freedom: its density is a power of its cosine."""
+    angles = np.linspace(-np.pi / 2, np.pi / 2, 2_000_001)
+    density = np.cos(angles) ** (freedom - 1)
+    return density[angles > np.arctan(t / np.sqrt(freedom))].sum() / density.sum()
+
+
+def chance_of_mean(excess):
+    """Student's t of the mean of steps that resemble their neighbours, and how many are independent."""
+    distances = np.abs(excess - np.median(excess))
+    limit = 4 * max(1.4826022185056018 * np.median(distances), np.quantile(distances, 0.9) / 1.645)
+    excess = np.clip(excess, np.median(excess) - limit, np.median(excess) + limit)
+    apart = excess - excess.mean()
+    correlation = (apart[1:] * apart[:-1]).sum() / ((apart[1:] ** 2 + apart[:-1] ** 2) / 2).sum()
+    correlation += (1 + 3 * correlation) / len(apart)
+    inflations = [(1 + correlation) / (1 - correlation)]
+    for blocks in (8, 32):
+        used = apart[:blocks * (len(apart) // blocks)]
+        inflations.append((used.reshape(blocks, -1).sum(axis=1) ** 2).sum() / (used**2).sum())
+    independent = len(apart) / max(inflations)
+    return chance_of_student(excess.mean() * np.sqrt(independent - 1) / excess.std(), independent - 1), independent
+
+
+def in_stretches(rng, steps, mean_length, *levels):
+    """Levels that take turns, each for so many steps on average."""
+    return np.array(levels)[np.cumsum(rng.random(steps) < 1 / mean_length) % len(levels)]
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_a_rank_that_is_slow_in_all_steps_is_named_though_by_different_amounts_in_stretches(cep, tmp_path, seed):
+    steps, rng = 90, np.random.default_rng(seed)
+    own = own_times(2, steps, {"forward": ("compute", 20.0), "backward": ("compute", 25.0)}, noise=0.015, rng=rng)
+    own["forward"][1] += in_stretches(rng, steps, 12, 2.5, 5.0)
+    verdict = judged(cep, tmp_path, own)
+    (group,) = verdict["groups"]
+    assert (group["slow_ranks"], group["typical"]["phase"], group["typical"]["pattern"]) == ([1], "forward", "persistent")
+    chance, independent = chance_of_mean(own["forward"][1] - own["forward"][0])
+    assert independent < steps / 5
+    tests = 2 * 3  # ranks; phases and time in none
+    assert 1 - group["typical"]["confidence"] == pytest.approx(tests * chance, rel=0.01)
+
+
+def test_waits_that_may_be_chance_are_no_all_clear(cep, tmp_path):
+    steps, rng = 90, np.random.default_rng(2)
+    own = own_times(2, steps, {"forward": ("compute", 20.0), "backward": ("compute", 25.0)}, noise=0.015, rng=rng)
+    own["forward"][1] += in_stretches(rng, steps, 30, 4.5, 9.0)
+    verdict = judged(cep, tmp_path, own)
+    assert verdict["abstained"] and verdict["groups"] == [] and verdict["late_rank"] is None
+    assert re.search("rank 0 waits .* longer than rank 1, perhaps for it; but .* may be chance", verdict["headline"])
+
+
 @pytest.mark.parametrize("step_spans", [True, False, "late"])
 def test_a_rank_that_loses_time_outside_of_any_phase_is_named(cep, tmp_path, step_spans):
     own = own_times(8, 60, {"forward": ("compute", 3.0), "backward": ("compute", 6.0)})

@@ -11,7 +11,8 @@ COMM_WORDS = ("all_", "grad_all", "reduce_", "send", "recv")
 @dataclass(frozen=True)
 class Fault:
     """``kind``:
-    slow: work in ``phases`` of ``ranks`` takes ``factor`` times as long, in a ``share`` of the steps or from ``first`` on;
+    slow: work in ``phases`` of ``ranks`` takes ``factor`` times as long, in a ``share`` of the steps or from ``first`` on, and
+    in turns half as much longer, for ``stretch`` steps on average;
     every: ``ranks`` do something of ``ms`` more at the end of one of ``every`` steps, in a row named ``row`` or in none;
     pauses: any rank stops for ``ms`` now and then, in a ``share`` of the steps of all ranks;
     stages, routed: work that is spread by ``weights`` over stages or ranks; without the fault it is spread evenly;
@@ -25,6 +26,7 @@ class Fault:
     factor: float = 1.0
     share: float = 1.0
     first: int = 0
+    stretch: int = 0
     every: int = 1
     ms: float = 0.0
     row: str = ""
@@ -67,7 +69,8 @@ def with_fault(program, durations, fault, seed):
     if fault.kind == "slow":
         hit = (rng.random(steps) < fault.share) & (number >= fault.first)
         ops = [i for i, op in enumerate(program.ops) if op.rank in fault.ranks and op.phase in fault.phases]
-        made[np.ix_(hit, ops)] *= fault.factor
+        halved = np.cumsum(rng.random(steps) < 1 / fault.stretch) % 2 if fault.stretch else np.zeros(steps)
+        made[np.ix_(hit, ops)] *= 1 + ((fault.factor - 1) * (1 - halved / 2))[hit, None]
     elif fault.kind == "every":
         ops = [i for i, op in enumerate(program.ops) if op.rank in fault.ranks and op.phase == "extra"]
         made[np.ix_(number % fault.every == fault.every // 2, ops)] += fault.ms

@@ -58,6 +58,8 @@ def kinds():
              beside={20: ("extra", 3_000.0), 60: ("extra", 3_000.0)}, layouts=("full", "enclosed", "no_depth", "no_coll", "clocks")),
         Kind("ddp slow loader", "ddp", {}, slow([2], 6.0, phases=("data_load",)), named=(2,)),
         Kind("ddp slow from the middle", "ddp", {}, slow([3], 1.3, first=50), named=(3,)),
+        Kind("ddp of two, slow by turns", "ddp", {"ranks": 2}, slow([1], 1.2, stretch=15), named=(1,),
+             layouts=("full", "enclosed", "no_coll", "lean", "lost", "clocks")),
         Kind("fsdp slow rank", "fsdp", {}, slow([6], 1.2), named=(6,)),
         Kind("tensor slow rank", "tensor", {}, slow([6], 1.25), named=(6,)),
         Kind("tensor slow rank, left at different times", "tensor", {"leave_ms": 2.0}, slow([6], 1.25), named=(6,)),

@@ -73,6 +73,12 @@ def test_a_slow_rank_is_not_denied_where_its_collectives_match_others(answer_of_
     assert answer.headline.startswith("No straggler") == name.startswith("healthy"), answer.headline
 
 
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_a_rank_that_is_slow_by_turns_costs_what_the_same_job_without_it_saves(answer_of, seed):
+    simulated, answer = answer_of("ddp of two, slow by turns", seed=seed)
+    assert says_truth(simulated, answer) and answer.ranks == [1]
+
+
 @pytest.mark.parametrize("name", ["fsdp slow rank", "tensor slow rank", "tensor slow rank, left at different times",
                                   "pipeline slow rank", "pipeline slow rank, stages unsaid", "experts slow rank", "accumulation slow rank",
                                   "uneven pipeline", "tensor slow link"])

@@ -10,6 +10,7 @@
 
 #include "ledger/table_quantiles.hpp"
 #include "stats/robust.hpp"
+#include "verdict/straggler.hpp"
 
 namespace cep::tool {
 namespace {
@@ -27,6 +28,44 @@ constexpr double normal_tenth = 1.645;      // beyond which, on both sides, lies
 constexpr double least_seen = 0.1;          // of the variance of a series that is as short as its correlation lasts
 constexpr double outlier_deviations = 4;    // what is beyond says nothing of the correlation
 constexpr double most_correlation = 0.995;  // no series is long enough to know more
+constexpr double nearly_each = 0.97;        // of steps that do not contradict a level
+constexpr double least_of_mean = 0.25;      // that each of these exceeds
+
+// Where some steps vary more than others, the widest tenth tells more of chance than the median does.
+double deviation_about(double median_ms, std::vector<double> ms) {
+    for (double& one : ms) one = std::abs(one - median_ms);
+    const std::vector<double> found = quantiles_of(ms, {0.5, wide_quantile});
+    return std::max(normal_consistency * found[0], found[1] / normal_tenth);
+}
+
+// The larger of two figures: that of an autoregressive process of order one (Priestley, Spectral Analysis and Time
+// Series, 5.3.2) with this correlation of neighbours, corrected for its bias in short series (Kendall, Biometrika
+// 1954); and the variance of means of blocks over that of single steps, which sees what a slow drift adds to fast
+// noise.
+double inflation_of(std::span<const double> ms, double centre_ms, double limit_ms) {
+    const auto steps = static_cast<double>(ms.size());
+    double correlation = lag_correlation(ms, centre_ms, limit_ms);
+    if (is_missing(correlation)) return 1;
+    correlation = std::clamp(correlation + (1 + 3 * correlation) / steps, 0.0, most_correlation);
+    double inflation = (1 + correlation) / (1 - correlation);
+    for (const std::size_t blocks : {8U, 32U}) {
+        const std::size_t length = ms.size() / blocks;
+        if (length < 2) break;
+        double of_blocks = 0;
+        double of_steps = 0;
+        for (std::size_t block = 0; block < blocks; ++block) {
+            double sum = 0;
+            for (const double one : ms.subspan(block * length, length)) {
+                const double distance = is_missing(one) ? 0 : std::clamp(one - centre_ms, -limit_ms, limit_ms);
+                sum += distance;
+                of_steps += distance * distance;
+            }
+            of_blocks += sum * sum;
+        }
+        if (of_steps > 0) inflation = std::max(inflation, of_blocks / of_steps);
+    }
+    return inflation;
+}
 
 }  // namespace
 
@@ -126,12 +165,9 @@ void Deviation::find_noise() {
     std::vector<double> deviations;
     std::vector<double> inflations;
     for (const std::size_t peer : peers) {
-        std::vector<double> distances(excess_ms(peer).begin(), excess_ms(peer).end());
-        for (double& ms : distances) ms = std::abs(ms - medians_[peer]);
-        // Where some steps vary more than others, the widest tenth tells more of chance than the median does.
-        const std::vector<double> found = quantiles_of(distances, {0.5, wide_quantile});
-        deviations.push_back(std::max(normal_consistency * found[0], found[1] / normal_tenth));
-        inflations.push_back(inflation_of(peer, medians_[peer], deviations.back()));
+        const std::span<const double> ms = excess_ms(peer);
+        deviations.push_back(deviation_about(medians_[peer], {ms.begin(), ms.end()}));
+        inflations.push_back(inflation_of(ms, medians_[peer], outlier_deviations * deviations.back()));
     }
     // A usual rank: of those whose steps vary least, the median may be one that is slow now and then.
     noise_ms_ = median_of(deviations);
@@ -146,35 +182,27 @@ void Deviation::find_noise() {
     independent_values_ = values / inflation_;
 }
 
-// The larger of two figures: that of an autoregressive process of order one (Priestley, Spectral Analysis and Time
-// Series, 5.3.2) with this correlation of neighbours, corrected for its bias in short series (Kendall, Biometrika
-// 1954); and the variance of means of blocks over that of single steps, which sees what a slow drift adds to fast
-// noise.
-double Deviation::inflation_of(std::size_t peer, double median, double deviation) const {
-    const std::span<const double> ms = excess_ms(peer);
-    const auto steps = static_cast<double>(ms.size());
-    const double limit_ms = outlier_deviations * deviation;
-    double correlation = lag_correlation(ms, median, limit_ms);
-    if (is_missing(correlation)) return 1;
-    correlation = std::clamp(correlation + (1 + 3 * correlation) / steps, 0.0, most_correlation);
-    double inflation = (1 + correlation) / (1 - correlation);
-    for (const std::size_t blocks : {8U, 32U}) {
-        const std::size_t length = ms.size() / blocks;
-        if (length < 2) break;
-        double of_blocks = 0;
-        double of_steps = 0;
-        for (std::size_t block = 0; block < blocks; ++block) {
-            double sum = 0;
-            for (const double one : ms.subspan(block * length, length)) {
-                const double distance = is_missing(one) ? 0 : std::clamp(one - median, -limit_ms, limit_ms);
-                sum += distance;
-                of_steps += distance * distance;
-            }
-            of_blocks += sum * sum;
-        }
-        if (of_steps > 0) inflation = std::max(inflation, of_blocks / of_steps);
-    }
-    return inflation;
+// The mean, with outliers cut off, over its error, by Student's distribution with one degree of freedom less than there
+// are independent values (Zwiers and von Storch, Journal of Climate 1995). Correlation and variance are those of the
+// rank's own steps about their mean: one that is slow by different amounts in stretches has few independent values, but
+// may exceed its peers in all of them.
+double Deviation::chance_of_level(std::size_t peer) const {
+    std::vector<double> ms(excess_ms(peer).begin(), excess_ms(peer).end());
+    const double limit_ms = outlier_deviations * deviation_about(medians_[peer], ms);
+    for (double& one : ms) one = std::clamp(one, medians_[peer] - limit_ms, medians_[peer] + limit_ms);
+    const double mean_ms = mean_of(ms);
+    const auto values = static_cast<double>(count_values(ms));
+    const double independent = values / inflation_of(ms, mean_ms, limit_ms);
+    if (independent < static_cast<double>(StragglerRules::least_steps)) return 1;
+    if (values < static_cast<double>(StragglerRules::lasting_steps)) return 1;
+    if (mean_ms < usual_difference * typical_ms(usual_)) return 1;
+    const auto agree = std::count_if(ms.begin(), ms.end(), [=](double one) { return one > least_of_mean * mean_ms; });
+    if (static_cast<double>(agree) < nearly_each * values) return 1;
+    double squares = 0;
+    for (const double one : ms)
+        if (!is_missing(one)) squares += (one - mean_ms) * (one - mean_ms);
+    const double error_ms = std::sqrt(squares / values / (independent - 1));
+    return student_tail(mean_ms / std::max(error_ms, 1e-9), independent - 1);
 }
 
 }  // namespace cep::tool

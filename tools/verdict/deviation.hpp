@@ -44,6 +44,9 @@ class Deviation {
     [[nodiscard]] double inflation() const { return inflation_; }
     /// As many independent values as the noise was taken from.
     [[nodiscard]] double independent_values() const { return independent_values_; }
+    /// The chance that noise like that of its own steps puts the mean of all steps of a rank as far above its peers. 1
+    /// where that is not known, or less than healthy ranks differ by.
+    [[nodiscard]] double chance_of_level(std::size_t peer) const;
     /// How many usual peers have at least so many chosen steps.
     [[nodiscard]] std::size_t peers_with(std::size_t steps) const;
 
@@ -54,7 +57,6 @@ class Deviation {
     void centre();
     void find_noise();
     [[nodiscard]] std::vector<std::size_t> ranks_of_noise() const;
-    [[nodiscard]] double inflation_of(std::size_t peer, double median, double deviation) const;
 
     const PeerGroup& group_;
     std::vector<double> usual_;

@@ -120,9 +120,9 @@ void abstain_on_unmatched(const JobTable& table, Verdict& verdict) {
     const double share = unmatched_share(table);
     const bool may_wait = verdict.shares && lateness_of(*verdict.shares) > little_comm;
     if (share > little_comm && verdict.shares && (may_wait || !verdict.harmless().empty()))
-        return verdict.abstain(
-            fmt::format("{} of a step is in collectives that could not be matched between ranks", format_percent(share)),
-            advice);
+        return verdict.abstain(fmt::format("{} of a step is in collectives that could not be matched between ranks",
+                                           format_percent(share)),
+                               advice);
     if (!verdict.replay.is_possible || verdict.replay.is_matched()) return;
     for (const Finding* const one : verdict.harmless())
         if (is_much(*one, table))
@@ -140,8 +140,7 @@ void abstain_on_unseen_waits(const JobTable& table, Verdict& verdict) {
         const bool is_of_one = is_difference && one->fast_ranks.size() == 1;
         return verdict.abstain(
             fmt::format("{}, but {} {} as long in all: {} may wait for that, or do it too, where no row shows it",
-                        describe_longer(*one),
-                        is_difference ? name_of(one->fast_ranks, one->fast_hosts) : "the others",
+                        describe_longer(*one), is_difference ? name_of(one->fast_ranks, one->fast_hosts) : "the others",
                         is_of_one ? "takes" : "take", is_of_one ? "it" : "they"),
             "time all collectives, with their group and coll");
     }

@@ -110,6 +110,7 @@ class SlowStepSearch {
         const double ranges = std::max(1.0, positions * positions / 2);
         chance_ = std::min(1.0, scale_.tests * ranges * chance_of_median(deviation_, excess_ms, steps));
         halfway_ms_ = excess_ms / 2;
+        chance_ = std::min(chance_, scale_.tests * deviation_.chance_of_level(peer_));
         const double times = times_in_each_step(excess_ms);
         const bool is_lasting = times >= StragglerRules::several_times && !std::isinf(times) &&
                                 count_values(excess_ms_) >= StragglerRules::lasting_steps;
