@@ -4,6 +4,7 @@
     python3 cep_run.py                          # all trainers that can be imported, on the GPU if there is one
     python3 cep_run.py --trainers gan --rounds 30
     python3 cep_run.py --ranks 2                # torchrun: NCCL on GPUs, else gloo
+    python3 cep_run.py --at-once 6              # trainings together, one GPU each in turn: more rounds in the same time
     python3 cep_run.py --cold                   # with other work between two steps, not timed: nothing is in the caches
     python3 cep_run.py --instructions           # instructions in the place of time, by valgrind: they vary far less
 
@@ -18,7 +19,8 @@ and with it. So each turn is a fraction of a second from the two that it is comp
 
 Each by three clocks: elapsed time, the processor time of the trainer's thread, which other programs disturb less, and that of
 the process: of all its threads, of which one runs the backward if there is a GPU. A value is the median of the differences; the
-95 % interval is of 2,000 resamplings of the rounds.
+95 % interval is of 2,000 resamplings of the trainings, and of the rounds of each. With --null the turns do not differ, so "not
+recorded" is what the benchmark makes of nothing.
 
 With --instructions the trainer runs under callgrind, some 50 times slower, and needs few rounds. Then the cost is
 that of the trainer's thread, in thousands of instructions: on a processor of today, a microsecond is 2 to 5 of them.
@@ -46,7 +48,7 @@ import time
 from pathlib import Path
 
 import torch
-from resampling import interval
+from resampling import interval_of_groups
 
 EVERY = 10
 TURN = 30  # steps; a multiple of EVERY
@@ -156,7 +158,8 @@ class Batches(torch.utils.data.IterableDataset):
         self.begins.append(len(self.steps) - 1)
         if len(self.begins) > 2 * self.options.rounds + 1:
             self._end()
-        self.cep.take_out() if len(self.begins) % 2 else self.cep.put_back()
+        if not self.options.null:
+            self.cep.take_out() if len(self.begins) % 2 else self.cep.put_back()
 
     def _count_instructions(self):
         if len(self.steps) == max(0, self.options.warm_up - 2 * EVERY):
@@ -332,8 +335,8 @@ def share_of_5_ms(rounds):
     return (not_recorded_us(rounds) + recorded_us(rounds) / EVERY) / 50
 
 
-def with_interval(value_of, rounds):
-    value, low, high = interval(rounds, value_of)
+def with_interval(value_of, trainings):
+    value, low, high = interval_of_groups(trainings, value_of)
     return f"{value:8.2f} [{low:.2f}, {high:.2f}]"
 
 
@@ -345,37 +348,50 @@ def collectives_in_a_step(folder):
     return statistics.median(sum(row["step"] == step and row.get("kind") == "comm" for row in rows) for step in steps)
 
 
+def command_of(trainer, options, folder):
+    command = [sys.executable, "-m", "cep.run", "--no-summary", "-o", folder, "--every", str(EVERY), "--"]
+    if options.instructions:
+        counting = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--dump-before=getpgid"]
+        command += [*counting, f"--callgrind-out-file={folder}/instructions"]
+    command += [sys.executable]
+    if options.ranks > 1:
+        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}"]
+    command += [__file__, "--train", trainer, "--folder", folder, "--rounds", str(options.rounds)]
+    switches = [f"--{name}" for name in ("null", "cold", "instructions") if getattr(options, name)]
+    return [*command, "--warm-up", str(options.warm_up), *switches]
+
+
+def start(trainer, options, folder, number):
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    if options.ranks == 1:  # Transformers' Trainer takes all GPUs that it sees
+        environment.setdefault("CUDA_VISIBLE_DEVICES", str(number % max(1, torch.cuda.device_count())))
+    if options.instructions:
+        environment["PYTHONHASHSEED"] = "0"
+    command, output = command_of(trainer, options, folder), Path(folder, "output").open("w")
+    return subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+
+
 def measure(trainer, options):
-    with tempfile.TemporaryDirectory(prefix="cep-bench-") as folder:
-        launcher, environment = [sys.executable], {"OMP_NUM_THREADS": "1", **os.environ}
-        if options.ranks > 1:
-            launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}"]
-        else:
-            environment.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Transformers' Trainer takes all that it sees
-        command = [sys.executable, "-m", "cep.run", "--no-summary", "-o", folder, "--every", str(EVERY), "--"]
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(tempfile.TemporaryDirectory(prefix="cep-bench-")) for _ in range(options.at_once)]
+        trainings = [start(trainer, options, folder, number) for number, folder in enumerate(folders)]
+        for training in trainings:
+            stack.callback(training.terminate)  # where another has failed
+        for training, folder in zip(trainings, map(Path, folders)):
+            if training.wait() and not (folder / "times_0.json").exists():
+                raise SystemExit(f"{trainer} ended with status {training.returncode}:\n{(folder / 'output').read_text()[-4000:]}")
+        times = [json.loads(Path(folder, "times_0.json").read_text()) for folder in folders]
+        collectives = collectives_in_a_step(Path(folders[0]))
         if options.instructions:
-            environment["PYTHONHASHSEED"] = "0"
-            files = f"--callgrind-out-file={folder}/instructions"
-            counting = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--dump-before=getpgid"]
-            command += [*counting, files]
-        command += [*launcher, __file__, "--train", trainer, "--folder", folder]
-        command += ["--rounds", str(options.rounds), "--warm-up", str(options.warm_up), *["--cold"] * options.cold]
-        command += ["--instructions"] * options.instructions
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        file = Path(folder, "times_0.json")
-        if not file.exists():
-            raise SystemExit(f"{trainer} ended with status {done.returncode}:\n{done.stdout[-4000:]}")
-        steps, begins = json.loads(file.read_text())
-        collectives = collectives_in_a_step(Path(folder))
-        if options.instructions:
-            report_instructions(trainer, options, with_instructions(steps, Path(folder)), begins, collectives)
+            steps, begins = times[0]
+            report_instructions(trainer, options, with_instructions(steps, Path(folders[0])), begins, collectives)
         else:
-            report(trainer, options, steps, begins, collectives)
+            report(trainer, options, times, collectives)
 
 
-def report(trainer, options, steps, begins, collectives):
-    by_clock = {name: rounds_of(steps, begins, index) for index, name in enumerate(CLOCKS)}
-    alone_us = statistics.median(one.alone_us for one in by_clock["elapsed"])
+def report(trainer, options, times, collectives):
+    by_clock = {name: [rounds_of(*each, index) for each in times] for index, name in enumerate(CLOCKS)}
+    alone_us = statistics.median(one.alone_us for rounds in by_clock["elapsed"] for one in rounds)
     print(f"{trainer}: {alone_us:,.0f} µs a step alone, {conditions(options)}")
     budget_us = 100 + 5 * collectives
     for title, value_of, budget in (
@@ -384,21 +400,22 @@ def report(trainer, options, steps, begins, collectives):
         ("every 10th step, % of 5 ms", share_of_5_ms, "0.5"),
     ):
         print(f"    {title}: at most {budget}")
-        for name, rounds in by_clock.items():
-            print(f"        {name:17} {with_interval(value_of, rounds)}", flush=True)
+        for name, trainings in by_clock.items():
+            print(f"        {name:17} {with_interval(value_of, trainings)}", flush=True)
 
 
 def report_instructions(trainer, options, steps, begins, collectives):
     rounds = rounds_of(steps, begins, 0)
     alone = statistics.median(one.alone_us for one in rounds)
     print(f"{trainer}: {alone:,.0f} thousand instructions a step alone, {conditions(options)}")
-    print(f"    not recorded                     {with_interval(not_recorded_us, rounds)}")
-    print(f"    recorded, with {collectives:g} collectives     {with_interval(recorded_us, rounds)}", flush=True)
+    print(f"    not recorded                     {with_interval(not_recorded_us, [rounds])}")
+    print(f"    recorded, with {collectives:g} collectives     {with_interval(recorded_us, [rounds])}", flush=True)
 
 
 def conditions(options):
     where = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
-    turns = f"{options.rounds} rounds of 2 × {TURN} steps" + ", out of the caches" * options.cold
+    turns = f"{options.at_once} × " * (options.at_once > 1) + f"{options.rounds} rounds of 2 × {TURN} steps"
+    turns += ", out of the caches" * options.cold + ", all with cep" * options.null
     return f"{options.ranks} × {where}, {turns}"
 
 
@@ -408,13 +425,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=120, help=f"of {TURN} steps without cep and {TURN} with it")
     parser.add_argument("--warm-up", type=int, default=100, help="steps before the first round")
     parser.add_argument("--ranks", type=int, default=1, help="processes of each trainer")
+    parser.add_argument("--at-once", type=int, default=1, help="trainings of the same kind")
+    parser.add_argument("--null", action="store_true", help="cep stays in all turns")
     parser.add_argument("--cold", action="store_true", help="other work between two steps, which is not timed")
     parser.add_argument("--instructions", action="store_true", help="of the trainer's thread, in the place of time")
     parser.add_argument("--train", choices=tuple(TRAINERS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.instructions and options.ranks > 1:
-        parser.error("--instructions counts those of one process: --ranks 1")
+    if options.instructions and max(options.ranks, options.at_once) > 1:
+        parser.error("--instructions counts those of one process: --ranks 1 and --at-once 1")
     torch.set_num_threads(1)
     if options.train:
         torch.manual_seed(0)

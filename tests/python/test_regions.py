@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions as context managers: nesting, errors, threads, attributes."""
 
+import functools
 import importlib
 import sys
 import types
@@ -287,9 +288,15 @@ def test_a_function_can_be_another_one_while_a_list_is_not_empty(profiler):
     switched = []
     one, other = (lambda *given, **more: ("one", given, more)), (lambda *given, **more: ("other", given, more))
     timed = native.TimedFunction(profiler.region("copy"), one, other, switched)
-    assert timed(1, b=2) == ("one", (1,), {"b": 2})
-    switched.append(True)
-    assert timed(1, b=2) == ("other", (1,), {"b": 2})
+    a_class = type("Tensor", (), {"to": timed})
+    tensor = a_class()
+    for name in ("one", "other"):
+        assert timed() == (name, (), {})
+        assert timed(1, b=2) == timed(*[1], **{"b": 2}) == functools.partial(timed, 1)(b=2) == (name, (1,), {"b": 2})
+        assert tensor.to(1, b=2) == a_class.to(tensor, 1, b=2) == (name, (tensor, 1), {"b": 2})
+        switched.append(True)
+    with pytest.raises(ZeroDivisionError):
+        native.TimedFunction(profiler.region("copy"), lambda divisor: 1 / divisor, other, [])(0)
 
 
 @needs_module

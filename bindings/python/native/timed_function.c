@@ -5,6 +5,15 @@
 // another one, which times copies of a batch to a device: see cep/integrations/_auto_parts.py.
 #include "native.h"
 
+// Part of the stable ABI since 3.12. CPython 3.9 has the same under the same number. Without the function, which 3.9 and
+// 3.10 do not export, arguments are packed into a tuple.
+#ifndef Py_TPFLAGS_HAVE_VECTORCALL
+#define Py_TPFLAGS_HAVE_VECTORCALL (1UL << 11)
+#endif
+typedef PyObject* (*vector_function)(PyObject* function, PyObject* const* args, size_t count, PyObject* names);
+extern PyObject* PyObject_Vectorcall(PyObject* function, PyObject* const* args, size_t count, PyObject* names)
+    __attribute__((weak));
+
 typedef struct {
     PyObject_HEAD PyObject* region;
     PyObject* function;
@@ -12,6 +21,7 @@ typedef struct {
     PyObject* switched;    ///< a list
     PyObject* attributes;  ///< __dict__, which functools.wraps() fills
     PyObject* weak_references;
+    vector_function pass_on;  ///< NULL: PyObject_Call() serves
 } timed_function_object;
 
 typedef struct {
@@ -38,11 +48,19 @@ static PyObject* call_timed(region_object* region, PyObject* function, PyObject*
     return result;
 }
 
+static PyObject* chosen(const timed_function_object* self) {
+    return PyList_Size(self->switched) > 0 ? self->other : self->function;
+}
+
+/// Tensor.to() is called once for each parameter where gradients are clipped: so arguments are not packed.
+static PyObject* pass_on(PyObject* object, PyObject* const* args, size_t count, PyObject* names) {
+    return PyObject_Vectorcall(chosen((timed_function_object*)object), args, count, names);
+}
+
 static PyObject* timed_function_call(PyObject* object, PyObject* args, PyObject* keywords) {
     timed_function_object* self = (timed_function_object*)object;
     region_object* region = (region_object*)self->region;
-    if (self->other != NULL)
-        return PyObject_Call(PyList_Size(self->switched) > 0 ? self->other : self->function, args, keywords);
+    if (self->other != NULL) return PyObject_Call(chosen(self), args, keywords);
     if (!is_initialised(region)) return NULL;
     const profiler_object* profiler = (profiler_object*)region->profiler;
     if (!is_recording(profiler) && profiler->step >= 0) return PyObject_Call(self->function, args, keywords);
@@ -113,6 +131,7 @@ static int timed_function_init(PyObject* object, PyObject* args, PyObject* keywo
     set_reference(&self->switched, switched);
     set_reference(&self->other, switched != NULL ? other : NULL);
     set_reference(&self->function, function);
+    self->pass_on = switched != NULL && PyObject_Vectorcall != NULL ? pass_on : NULL;
     return 0;
 }
 
@@ -154,6 +173,7 @@ static void timed_function_free(PyObject* object) {
 static PyMemberDef members[] = {
     MEMBER(timed_function, "__dictoffset__", T_PYSSIZET, attributes, READONLY),
     MEMBER(timed_function, "__weaklistoffset__", T_PYSSIZET, weak_references, READONLY),
+    MEMBER(timed_function, "__vectorcalloffset__", T_PYSSIZET, pass_on, READONLY),
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -183,7 +203,8 @@ static PyType_Slot timed_function_slots[] = {
     {0, NULL},
 };
 
-DEFINE_TYPE(timed_function, "TimedFunction", Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR);
+DEFINE_TYPE(timed_function, "TimedFunction",
+            Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_VECTORCALL);
 
 HAS_REFERENCES(timed_copy, is_compiling)
 
