@@ -39,6 +39,10 @@ def path_with(*folders):
     return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
+# Importing PyTorch takes most of the time of the tests' processes: all import half of it, but for those that compile.
+PATH_WITH_COMPILER = path_with()
+os.environ["PYTHONPATH"] = path_with(WITHOUT_COMPILER)
+
 # These tests are of CPUs, wherever they run; those of GPUs are in tests/gpu.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
@@ -57,9 +61,9 @@ def unconfigured_environment(monkeypatch):
 
 
 @pytest.fixture
-def without_compiler(monkeypatch):
-    """For the test's processes that compile nothing: they take half the time to import PyTorch."""
-    monkeypatch.setenv("PYTHONPATH", path_with(WITHOUT_COMPILER))
+def with_compiler(monkeypatch):
+    """For the test's processes that compile, or import much of the compiler."""
+    monkeypatch.setenv("PYTHONPATH", PATH_WITH_COMPILER)
 
 
 def end_ns(span):

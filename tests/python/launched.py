@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import WITHOUT_COMPILER, path_with
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "plain_training.py"
 NO_STEP = "no training step was seen"
@@ -21,7 +20,6 @@ class Run:
         self.environment = {
             "CEP_COMMAND": str(command),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": path_with(WITHOUT_COMPILER),
         }
 
     def start(self, *command, options=("--every", "1"), **variables):

@@ -4,7 +4,7 @@
 import cep
 import cep._messages
 import pytest
-from conftest import LIGHTNING_MODULE, STAND_INS, WITHOUT_COMPILER, path_with
+from conftest import LIGHTNING_MODULE, STAND_INS, path_with
 
 NO_STEP = (
     "cep: rank 0: cep_step() was never called; nothing was recorded for {}: call it, in Python prof.step(n), at the start "
@@ -103,7 +103,7 @@ with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
 def test_an_integration_and_instrument_together_are_told_and_counted_once(scripts, files):
     pytest.importorskip("torch", reason="no torch")
     skip_without_hooks()
-    _, err = scripts.run(WITH_AN_INTEGRATION, env={"PYTHONPATH": path_with(WITHOUT_COMPILER, STAND_INS)})
+    _, err = scripts.run(WITH_AN_INTEGRATION, env={"PYTHONPATH": path_with(STAND_INS)})
     (line,) = err.splitlines()
     assert "the model Module, around the model Linear, is instrumented twice" in line
     for name in ("training_step", "forward", "backward", "optimizer"):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import LIGHTNING_MODULE, STAND_INS, WITHOUT_COMPILER, path_with
+from conftest import LIGHTNING_MODULE, STAND_INS, path_with
 from launched import DDP, EXAMPLE, LAUNCH, run, steps_of, with_torch
 
 PHASES = ["data_load", "host_to_device", "forward", "backward", "optimizer"]
@@ -81,7 +81,7 @@ for batch in torch.utils.data.DataLoader([torch.ones(4)] * 8, 2):
 
 def test_copies_to_a_device_are_recorded_and_fail_as_without_cep(run, files, with_torch):
     plain = subprocess.run([sys.executable, "-c", COPIES], capture_output=True, text=True, check=True)
-    out, _ = run.script(COPIES, PYTHONPATH=path_with(WITHOUT_COMPILER))
+    out, _ = run.script(COPIES)
     assert out == plain.stdout and "TypeError" in out
     copies = [row for row in files.spans("host_to_device") if row["step"] == 2]
     assert [(row["bytes"], row.get("error")) for row in sorted(copies, key=lambda row: row["seq"])] == [
@@ -290,7 +290,7 @@ def test_a_model_inside_of_one_that_is_never_called_is_found(run, files, with_to
 
 def test_lightning_gets_its_callback(run, files, tmp_path, with_torch):
     train = "lightning.Trainer(sys.argv[1], max_steps=6).fit(Module(), loader)\n"
-    run.script(LIGHTNING_MODULE + train, tmp_path, PYTHONPATH=path_with(WITHOUT_COMPILER, STAND_INS))
+    run.script(LIGHTNING_MODULE + train, tmp_path, PYTHONPATH=path_with(STAND_INS))
     assert steps_of(files, "training_step") == [1, 2, 3, 4, 5]
     for step in range(1, 6):
         assert sorted(names_of_step(files, step)) == sorted(["training_step", *PHASES])
@@ -325,7 +325,7 @@ Trainer(torch.nn.Linear(4, 1), sys.argv[1], loader, test, max_steps=6, accumulat
 
 @pytest.mark.parametrize("script", [ACCELERATE, TRANSFORMERS], ids=("Accelerate", "Transformers"))
 def test_loops_of_frameworks_are_recorded(run, files, tmp_path, with_torch, script):
-    run.script(script, tmp_path, PYTHONPATH=path_with(WITHOUT_COMPILER, STAND_INS))
+    run.script(script, tmp_path, PYTHONPATH=path_with(STAND_INS))
     whole = {row["step"]: row for row in files.spans("training_step") if "error" not in row}
     assert set(range(1, 5)) <= set(whole)
     for step in range(1, 5):

@@ -10,7 +10,6 @@ import subprocess
 import sys
 
 import pytest
-from conftest import WITHOUT_COMPILER, path_with
 
 torch = pytest.importorskip("torch.compiler")
 
@@ -120,12 +119,12 @@ transformers.Trainer(Model(), arguments, train_dataset=Batches({"x": torch.randn
 TRAINERS = {"gan": GAN, "accumulating": ACCUMULATING, "lightning": LIGHTNING, "transformers": TRANSFORMERS}
 
 
-def run_script(folder, text, *arguments, every, path=path_with(WITHOUT_COMPILER), **variables):
+def run_script(folder, text, *arguments, every, **variables):
     script = folder / "script.py"
     script.write_text(text)
     options = ["--no-summary", "-o", str(folder), "--every", str(every)]
     command = [sys.executable, "-m", "cep.run", *options, "--", sys.executable, str(script), *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": path, **variables}
+    environment = {**os.environ, **variables}
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, env=environment)
     assert done.returncode == 0, done.stderr
     return done
@@ -134,13 +133,14 @@ def run_script(folder, text, *arguments, every, path=path_with(WITHOUT_COMPILER)
 def calls_in_a_step(folder, trainer, every):
     if trainer in ("lightning", "transformers"):
         pytest.importorskip(trainer)
-    path = path_with(*[WITHOUT_COMPILER] * (trainer != "transformers"))  # which imports much of it
-    run_script(folder, COUNTING + TRAINERS[trainer], folder / "calls", folder, every=every, path=path)
+    run_script(folder, COUNTING + TRAINERS[trainer], folder / "calls", folder, every=every)
     return float((folder / "calls").read_text())
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_a_step_that_is_not_recorded_makes_few_calls(tmp_path, trainer):
+def test_a_step_that_is_not_recorded_makes_few_calls(tmp_path, request, trainer):
+    if trainer == "transformers":
+        request.getfixturevalue("with_compiler")
     assert calls_in_a_step(tmp_path, trainer, every=10**9) <= MOST_CALLS[trainer]
 
 
@@ -216,6 +216,5 @@ print(counters["stats"]["unique_graphs"], sum(counters["graph_break"].values()))
 """
 
 
-def test_a_copy_inside_of_a_compiled_function_is_compiled_once(tmp_path):
-    pytest.importorskip("torch._dynamo")
-    assert run_script(tmp_path, COMPILED, every=4, path=path_with()).stdout.split() == ["1", "0"]
+def test_a_copy_inside_of_a_compiled_function_is_compiled_once(tmp_path, with_compiler):
+    assert run_script(tmp_path, COMPILED, every=4).stdout.split() == ["1", "0"]

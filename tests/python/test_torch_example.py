@@ -10,7 +10,7 @@ from example_programs import EXAMPLES, phases_of_a_summary, run, steps_of
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
-def test_a_torch_ddp_training_goes_through_the_whole_pipeline(tmp_path, files, command, without_compiler):
+def test_a_torch_ddp_training_goes_through_the_whole_pipeline(tmp_path, files, command):
     out = run(
         sys.executable,
         EXAMPLES / "torch_ddp.py",

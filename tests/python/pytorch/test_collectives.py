@@ -156,8 +156,8 @@ call(before, 5)
         assert identities(files, rank) == identities(files, 0)
 
 
-def test_a_compiled_function_with_a_collective_is_compiled_once(job, files):
-    job.run(1, """
+def test_a_compiled_function_with_a_collective_is_compiled_once(job_with_compiler, files):
+    job_with_compiler.run(1, """
 graphs = []
 
 def count(graph, inputs):

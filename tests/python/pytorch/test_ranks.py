@@ -26,7 +26,7 @@ if __name__ == "__main__":
 """
 
 
-def test_processes_that_know_their_rank_by_the_process_group_alone(scripts, files, without_compiler):
+def test_processes_that_know_their_rank_by_the_process_group_alone(scripts, files):
     scripts.run(SPAWNED)
     runs = [files.typed("run", rank)[0] for rank in range(2)]
     assert [(run["rank"], run["world_size"]) for run in runs] == [(0, 2), (1, 2)]
@@ -73,7 +73,7 @@ def runs_of(files):
     return [next(row for row in found if row.get("type") == "run") for found in rows]
 
 
-def test_lightning_starts_the_other_ranks(scripts, files, without_compiler):
+def test_lightning_starts_the_other_ranks(scripts, files):
     pytest.importorskip("lightning")
     scripts.run(
         LIGHTNING
@@ -92,8 +92,8 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
 def test_lightning_starts_the_other_ranks_of_one_run_under_cep_run(request, files, command, strategy, monkeypatch):
     pytest.importorskip("lightning")
-    if strategy == "ddp":  # what is spawned imports much of the compiler
-        request.getfixturevalue("without_compiler")
+    if strategy == "ddp_spawn":  # what is spawned imports much of the compiler
+        request.getfixturevalue("with_compiler")
     monkeypatch.setenv("CEP_COMMAND", str(command))
     script = files.output_dir / "train.py"
     script.write_text(LIGHTNING + f"if __name__ == '__main__':\n    main({strategy!r}, [])\n")

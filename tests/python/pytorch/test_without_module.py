@@ -8,7 +8,6 @@ from conftest import STAND_INS, path_with
 from launched import EXAMPLE, run  # noqa: F401
 
 pytest.importorskip("torch", reason="no torch")
-pytestmark = pytest.mark.usefixtures("without_compiler")
 
 CAUSE = "cep's extension module is missing (CEP_BINDING is ctypes), and PyTorch's hooks need it: install cep's wheel"
 WITHOUT = {"CEP_BINDING": "ctypes"}

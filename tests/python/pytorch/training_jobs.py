@@ -107,6 +107,13 @@ def job(tmp_path, rank_server):
     return Job(tmp_path, rank_server)
 
 
+@pytest.fixture
+def job_with_compiler(tmp_path, with_compiler):
+    server = RankServer()
+    yield Job(tmp_path, server)
+    server.stop()
+
+
 class Trainer:
     """A model, an optimizer and steps of them."""
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """For scripts that compile nothing: PyTorch without its compiler, which optimizers, DDP and Lightning would import, and
-which takes longer to import than all the rest."""
+without what the compiler knows of operators. That takes longer to import than all the rest."""
 
+import importlib.abc
+import importlib.machinery
 import sys
 import types
 
@@ -22,3 +24,20 @@ compiler = Nothing("torch._dynamo")
 compiler.disable = lambda function=None, *_, **__: function
 compiler.OptimizedModule = type("OptimizedModule", (), {})
 sys.modules["torch._dynamo"] = compiler
+
+
+class OperatorsOfCompiler(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Stands for the module that tells the compiler of all operators; of what it imports, generators of random numbers
+    need a class."""
+
+    def find_spec(self, name, *_):
+        return importlib.machinery.ModuleSpec(name, self) if name == "torch._meta_registrations" else None
+
+    def exec_module(self, _):
+        import torch
+
+        if hasattr(torch._C, "_set_generator_metaclass"):
+            torch._C._set_generator_metaclass(importlib.import_module("torch._opaque_base").OpaqueBaseMeta)
+
+
+sys.meta_path.insert(0, OperatorsOfCompiler())
