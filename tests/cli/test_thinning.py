@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs with more durations than are kept: verdict and percentiles are of whole steps that a hash of their number chooses."""
 
+import functools
 import html
 import json
 import re
@@ -110,15 +111,19 @@ def test_a_change_of_all_ranks_is_found_where_it_is(cep, tmp_path, own):
     assert 2500 <= change["step"] < 2540 and change["phase"] == "backward"
 
 
+@functools.lru_cache(maxsize=1)  # reading a job takes longer than the commands
+def rows_of(folder):
+    return [row for path in folder.iterdir() for row in as_rows(path.read_bytes())]
+
+
 def durations_ms(folder, name, kept):
-    rows = (row for path in folder.iterdir() for row in as_rows(path.read_bytes()))
+    rows = rows_of(folder.resolve())
     return np.array([row["duration_ms"] for row in rows if row.get("name") == name and row["step"] in kept])
 
 
 def expected_shares(folder, kept):
     """For steps that are kept. One goes on until the next begins, or to its last row where that one is not kept."""
-    rows = [row for path in folder.iterdir() for row in as_rows(path.read_bytes()) if row["step"] in kept]
-    steps = by_step(rows)
+    steps = by_step(row for row in rows_of(folder.resolve()) if row["step"] in kept)
     firsts = {key: min(row["start_ns"] for row in of_step) for key, of_step in steps.items()}
     whole_ms, total_ms = 0.0, Counter()
     for (*rank, step), of_step in steps.items():

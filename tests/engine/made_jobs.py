@@ -4,6 +4,7 @@
 The same job is run twice, with its fault and without, so that what the fault costs is known exactly.
 """
 
+import functools
 import math
 import random
 from collections import defaultdict
@@ -119,6 +120,12 @@ class Shape:
         return rank % self.tp, rank // self.tp % self.dp, rank // (self.tp * self.dp)
 
 
+@functools.lru_cache(maxsize=1 << 18)
+def gauss_of(seed):
+    """Making a generator takes most of the time; a job with its fault and without has the same noise."""
+    return random.Random(seed).gauss(0, 1)
+
+
 class Work:
     """How long operations take, by step."""
 
@@ -126,14 +133,17 @@ class Work:
         self.shape, self.fault, self.machine, self.without = shape, fault, machine, without
 
     def chance(self, step, *key):
-        return random.Random(f"{self.shape.seed}/{step}/{key}")
+        return random.Random(self.seed_of(step, *key))
+
+    def seed_of(self, step, *key):
+        return f"{self.shape.seed}/{step}/{key}"
 
     def of(self, rank, phase, base_ms, *which):
         """``which``: which micro-batch and part; the first is what forward and backward share."""
         stage_ms = self.stage_factor(self.shape.place(rank)[2])
 
         def own(step):
-            noise = self.shape.noise * self.chance(step, "noise", rank, phase, which).gauss(0, 1)
+            noise = self.shape.noise * gauss_of(self.seed_of(step, "noise", rank, phase, which))
             return self.with_fault(step, rank, phase, which, base_ms * math.exp(noise) * stage_ms)
         return own
 
@@ -147,7 +157,7 @@ class Work:
             dp = self.shape.place(rank)[1]
             key = (dp, which[0]) if fault.kind == "micro_batches" else (rank, phase, which)
             mean = math.exp(fault.factor**2 / 2)
-            return work * (mean if self.without else math.exp(fault.factor * self.chance(step, "fault", key).gauss(0, 1)))
+            return work * (mean if self.without else math.exp(fault.factor * gauss_of(self.seed_of(step, "fault", key))))
         hit = fault.kind in ("rank", "host") and rank in fault.ranks and not self.without
         return work * fault.factor if hit and self.chance(step, "when").random() < fault.share else work
 
