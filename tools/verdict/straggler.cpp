@@ -316,11 +316,11 @@ class Finder {
     /// What a rank waits in a slow step, or behind it: the others wait there for what a rank does after its last
     /// collective.
     template <typename Waits>
-    [[nodiscard]] std::vector<double> waits_of(const Straggler& one, Waits wait_ms) const {
+    [[nodiscard]] std::vector<double> waits_of(const std::vector<bool>& slow, Waits wait_ms) const {
         std::vector<double> waits_ms;
-        for (std::size_t step = 0; step < one.slow.size(); ++step) {
-            if (!one.slow[step]) continue;
-            const bool ends = is_next_recorded(table_.steps, step) && !one.slow[step + 1];
+        for (std::size_t step = 0; step < slow.size(); ++step) {
+            if (!slow[step]) continue;
+            const bool ends = is_next_recorded(table_.steps, step) && !slow[step + 1];
             const double ms = ends ? std::fmax(wait_ms(step), wait_ms(step + 1)) : wait_ms(step);
             if (!is_missing(ms)) waits_ms.push_back(ms);
         }
@@ -332,21 +332,22 @@ class Finder {
     [[nodiscard]] double longer_waits_ms(const Straggler& one, const std::vector<double>& others_ms,
                                          const StepMatrix& waits) const {
         const std::vector<double> own_ms = quantiles_over_ranks(waits, one.rank_indices, 0.5);
-        const auto longer_ms = waits_of(one, [&](std::size_t step) { return others_ms[step] - own_ms[step]; });
+        const auto longer_ms = waits_of(one.slow, [&](std::size_t step) { return others_ms[step] - own_ms[step]; });
         return longer_ms.empty() ? NAN : mean_of(longer_ms);
     }
 
     // The job loses at most what these exceed the others by, and what each of the others need not wait.
     void bound_cost(Straggler& one, const std::vector<std::size_t>& others) const {
         const std::vector<double> others_ms = quantiles_over_ranks(table_.wait_ms, others, 0.5);
-        const std::vector<double> waits_ms = waits_of(one, [&](std::size_t step) { return others_ms[step]; });
+        const std::vector<double> waits_ms = waits_of(one.slow, [&](std::size_t step) { return others_ms[step]; });
         constexpr double least_quantile = 0.25;  // the least may be of lost rows
         const std::vector<std::vector<double>> avoidable_ms =
             quantiles_over_ranks(table_.avoidable_ms, others, std::array{least_quantile, 0.5});
         const double longer_ms = longer_waits_ms(one, others_ms, table_.wait_ms);
         const bool is_known = !std::isnan(longer_ms);
-        double most_ms = std::min(one.all_excess_ms, least_wait_ms(one, others, table_.avoidable_ms));
-        if (const auto least = waits_of(one, [&](std::size_t step) { return avoidable_ms[0][step]; }); !least.empty())
+        double most_ms = std::min(one.all_excess_ms, least_wait_ms(one.slow, others, table_.avoidable_ms));
+        if (const auto least = waits_of(one.slow, [&](std::size_t step) { return avoidable_ms[0][step]; });
+            !least.empty())
             most_ms = std::min(most_ms, mean_of(least));
         one.is_waiting_known = is_known || (waits_ms.empty() && !knows_waits(one.rank_indices));
         judge(one, is_known, longer_ms, most_ms);
@@ -355,9 +356,10 @@ class Finder {
             !one.keeps_waiting && longer_waits_ms(one, uncovered_ms, table_.uncovered_ms) > one.excess_ms / 2;
         if (!is_known) return;
         constexpr double much_longer = 1.25;
-        one.waited_share = share_of(one, longer_waits_ms(one, avoidable_ms[1], table_.avoidable_ms));
-        one.is_up_to_hosts = share_of(one, longer_ms) > much_longer * one.waited_share;
-        one.least_wait_share = share_of(one, least_wait_ms(one, others, table_.wait_ms));
+        one.waited_share = share_of(one.slow, longer_waits_ms(one, avoidable_ms[1], table_.avoidable_ms));
+        one.is_up_to_hosts = share_of(one.slow, longer_ms) > much_longer * one.waited_share;
+        const std::vector<bool> may_be_slow = steps_that_may_be_slow(one);
+        one.least_wait_share = share_of(may_be_slow, least_wait_ms(may_be_slow, others, table_.wait_ms));
         one.waiters_median_wait_ms = median_of(waits_ms);
     }
 
@@ -365,20 +367,29 @@ class Finder {
         return count_values(quantiles_over_ranks(table_.wait_ms, ranks, 0.5)) > 0;
     }
 
+    /// Where some steps were not compared, as its host was late in them, the others may wait for it in these, too.
+    [[nodiscard]] static std::vector<bool> steps_that_may_be_slow(const Straggler& one) {
+        std::vector<bool> slow = one.slow;
+        if (one.pattern != Pattern::intermittent)
+            std::fill(slow.begin() + static_cast<std::ptrdiff_t>(one.steps.first),
+                      slow.begin() + static_cast<std::ptrdiff_t>(one.steps.last) + 1, true);
+        return slow;
+    }
+
     /// What each of the others waits at least in a slow step, mean.
-    [[nodiscard]] double least_wait_ms(const Straggler& one, const std::vector<std::size_t>& others,
+    [[nodiscard]] double least_wait_ms(const std::vector<bool>& slow, const std::vector<std::size_t>& others,
                                        const StepMatrix& waits) const {
         double least_ms = std::numeric_limits<double>::infinity();
         for (const std::size_t rank : others)
-            if (const auto of_rank = waits_of(one, [&](std::size_t step) { return waits.at(rank, step); });
+            if (const auto of_rank = waits_of(slow, [&](std::size_t step) { return waits.at(rank, step); });
                 !of_rank.empty())
                 least_ms = std::min(least_ms, mean_of(of_rank));
         return least_ms;
     }
 
     /// Of the time of all steps: so long in each slow one.
-    [[nodiscard]] double share_of(const Straggler& one, double ms) const {
-        return ms * static_cast<double>(std::count(one.slow.begin(), one.slow.end(), true)) / all_ms_;
+    [[nodiscard]] double share_of(const std::vector<bool>& slow, double ms) const {
+        return ms * static_cast<double>(std::count(slow.begin(), slow.end(), true)) / all_ms_;
     }
 
     void judge(Straggler& one, bool is_known, double longer_ms, double most_ms) const {
@@ -386,7 +397,7 @@ class Finder {
         const bool is_uncovered = one.phase == uncovered_name;
         const double margin = is_uncovered ? StragglerRules::uncovered_margin : StragglerRules::least_margin;
         one.keeps_waiting = is_known ? longer_ms > margin * one.excess_ms : !is_uncovered && !one.is_of_some;
-        one.cost_share = share_of(one, most_ms);
+        one.cost_share = share_of(one.slow, most_ms);
         if (!one.is_waiting_known || longer_ms > most_explained * one.all_excess_ms) one.cost_share.reset();
         one.is_costly = one.keeps_waiting && one.cost_share.value_or(1) > Replay::least_cost;
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "job_tables.hpp"
+#include "ledger/table_quantiles.hpp"
 
 namespace cep::tool {
 namespace {
@@ -85,6 +86,19 @@ TEST(Stragglers, AHostThatIsMostlyLateIsNoSlowDeviceInTheOtherSteps) {
     };
     EXPECT_EQ(find_if_late(1), 1U);
     EXPECT_EQ(find_if_late(2), 0U);
+}
+
+TEST(Stragglers, WhatTheOthersWaitAtLeastIsThatOfAllStepsAlsoWhereAHostWasLate) {
+    const auto is_slow = [](std::size_t rank, std::size_t) { return rank == 5 ? 2.0 : 0; };
+    JobTable table = table_with({phase_with_late_hosts(is_slow)});
+    table.wait_ms =
+        matrix_of(job_ranks, job_steps, [](std::size_t rank, std::size_t) { return rank == 5 ? 0.0 : 3.0; });
+    table.avoidable_ms = table.wait_ms;
+    const Found found = find(table);
+    ASSERT_EQ(found.costly.size(), 1U);
+    EXPECT_EQ(found.costly[0].ranks, std::vector<std::int64_t>{5});
+    EXPECT_EQ(std::count(found.costly[0].slow.begin(), found.costly[0].slow.end(), true), job_steps - 40);
+    EXPECT_NEAR(found.costly[0].least_wait_share, 3.0 * job_steps / sum_ms(table.median_step_ms), 1e-9);
 }
 
 TEST(Stragglers, WhereMostHostsAreAlwaysLateNoDeviceIsCompared) {
