@@ -6,6 +6,7 @@ import json
 import pytest
 from cases import CASES, PEAK_FLOPS, TOKENS, TRAINERS, Base, flat_file, host_phase, loader_beside
 from comparison import Comparison, TOLERANCE, summary_of
+from shapes import Evaluation, Mixed
 
 
 def nearly(value, tolerance=TOLERANCE):
@@ -106,6 +107,28 @@ def test_rows_without_starts_whose_sum_is_more_than_the_step_are_beside_it(tmp_p
     assert not summary["ledger"]["readings"]
     assert summary["ledger"]["step_ms"]["mean"] == nearly(50)
     assert pieces_of(summary)["data"] == pytest.approx(0.6, abs=0.005)
+
+
+def mean_iteration_ns(training):
+    """Of rank 0, without the first step."""
+    lengths = [sum(one.pieces.values()) for one in training.lines[0].iterations]
+    return sum(lengths[1:]) / len(lengths[1:])
+
+
+@pytest.mark.parametrize("ranks, seed", [(2, 3), (4, 2), (4, 4)])
+def test_what_is_done_now_and_then_begins_earlier_without_the_slow_rank(tmp_path, ranks, seed):
+    """Half as much was said: phases in fewer than half of the steps waited for nothing."""
+    slow, healthy = (Mixed(seed, ranks=ranks, slow_rank=rank) for rank in (1, None))
+    verdict = summary_of(slow.make().write(tmp_path / "job"))["verdict"]
+    healthy.make()
+    truth = 1 - mean_iteration_ns(healthy) / mean_iteration_ns(slow)
+    assert 100 * (1 - 1 / verdict["job_slowdown"]) == pytest.approx(100 * truth, abs=1)
+
+
+def test_a_slow_rank_is_named_where_ranks_evaluate_now_and_then(tmp_path):
+    verdict = summary_of(Evaluation(13).make().write(tmp_path / "job"))["verdict"]
+    (group,) = verdict["groups"]
+    assert (group["slow_ranks"], group["typical"]["phase"], verdict["late_rank"]) == ([0], "backward", None)
 
 
 def test_what_a_slow_rank_costs_is_not_hidden_by_a_loader_beside_it(tmp_path):

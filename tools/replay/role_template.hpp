@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -61,6 +62,7 @@ struct RoleTemplate {
     std::vector<std::uint32_t> streams;  // first slot of each stream
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of;
     std::vector<std::uint32_t> by_offset;  // slots in the order of their typical starts
+    std::set<std::uint16_t> now_and_then;  // names of local work that most ranks do, but not in most steps
 
     [[nodiscard]] std::uint32_t end_of_stream(std::uint32_t stream) const {
         return stream + 1 < streams.size() ? streams[stream + 1] : static_cast<std::uint32_t>(slots.size());

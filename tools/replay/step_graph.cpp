@@ -276,6 +276,10 @@ class StepBuilder {
             wait_for(before);
         });
         wait_for_work_of_few(rank, piece, wait_for);
+        const bool is_now_and_then = piece.slot == no_index && !piece.is_comm &&
+                                     model_->templates[rank.role].now_and_then.contains(PieceKey::name(piece.key));
+        if (is_now_and_then && ready_ms < piece.start_ms - model_->tolerance_ms)
+            wait_for_what_ended(rank, piece, wait_for);
         if (piece.slot != no_index) {
             const TemplateSlot& slot = model_->templates[rank.role].slots[piece.slot];
             for (const std::uint32_t other : slot.waits_for) {
@@ -329,6 +333,15 @@ class StepBuilder {
                 std::abs(gap_ms) <= model_->tolerance_ms)
                 wait(before);
         }
+    }
+
+    // Nor what work waits for that is done now and then: what ended on another stream as it began.
+    template <typename Wait>
+    void wait_for_what_ended(const OfRank& rank, const Piece& piece, Wait wait) const {
+        for (const Piece& before : rank.pieces.all)
+            if (before.is_known() && before.stream() != piece.stream() && before.start_ms < piece.start_ms &&
+                std::abs(piece.start_ms - before.end_ms) <= model_->tolerance_ms)
+                wait(before);
     }
 
     // It was in progress, or ended while the other was held up by its own stream.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -49,12 +50,14 @@ class SlotFinder {
         });
         put_in_order(keys);
         fill(role, keys, offsets_ms);
+        find_now_and_then(role);
     }
 
   private:
     struct Seen {
         std::vector<double> offsets_ms;
         std::vector<double> own_ms;
+        std::set<std::uint32_t> ranks;
         std::size_t nested = 0;
         bool is_comm = false;
     };
@@ -69,6 +72,7 @@ class SlotFinder {
                 if (!piece.is_typical) seen.own_ms.push_back(piece.own_ms);
                 seen.is_comm = piece.is_comm;
                 seen.nested += piece.is_nested;
+                seen.ranks.insert(pieces.rank);
                 for (std::uint32_t j = i + 1; j < std::min<std::size_t>(i + 1 + reach, pieces.all.size()); ++j) {
                     if (pieces.all[j].stream() != piece.stream()) break;
                     const Piece& later = pieces.all[j];
@@ -124,6 +128,16 @@ class SlotFinder {
         std::stable_sort(role.by_offset.begin(), role.by_offset.end(), [&role](std::uint32_t a, std::uint32_t b) {
             return role.slots[a].offset_ms < role.slots[b].offset_ms;
         });
+    }
+
+    void find_now_and_then(RoleTemplate& role) const {
+        std::set<std::uint32_t> ranks;
+        for (const RankPieces& pieces : sample_) ranks.insert(pieces.rank);
+        std::map<std::uint16_t, std::set<std::uint32_t>> ranks_of;
+        for (const auto& [key, seen] : seen_)
+            if (!seen.is_comm && !role.slot_of.contains(key)) ranks_of[PieceKey::name(key)].merge(std::set(seen.ranks));
+        for (const auto& [name, of_name] : ranks_of)
+            if (2 * of_name.size() > ranks.size()) role.now_and_then.insert(name);
     }
 
     const RoleSample& sample_;
