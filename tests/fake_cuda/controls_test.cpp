@@ -2,7 +2,10 @@
 //
 // The counts of the fake driver, and what the library's tests would not miss if it were gone: the offset and the drift
 // of the GPU's clock, and the end of a wait for a stopped GPU.
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <atomic>
 
 #include "driver_fixture.hpp"
 
@@ -141,6 +144,23 @@ TEST_F(ControlsTest, SynchronisingWithAStoppedGpuWaitsForTheRelease) {
     fake.release();
     waiting.join();
     EXPECT_EQ(code, result::launch_timeout);
+}
+
+TEST_F(ControlsTest, CallsInAChildProcessReturnWhateverOtherThreadsDidAtTheFork) {
+    CUevent event = new_event();
+    std::atomic<bool> is_over{false};
+    std::thread busy([&] {
+        while (!is_over) driver().event_query(event);
+    });
+    for (int i = 0; i < 200; ++i) {
+        const pid_t child = fork();
+        if (child == 0) _exit(driver().event_query(event) == result::success ? 0 : 1);
+        int status = 1;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0);
+    }
+    is_over = true;
+    busy.join();
 }
 
 }  // namespace

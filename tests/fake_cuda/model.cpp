@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
@@ -37,10 +38,17 @@ CUresult apply_rules(Model& instance, Lock& lock, Function function) {
     return code;
 }
 
+/// Waits with fork() until no other thread is within a call, whose lock the child would never get.
+Model* new_model() {
+    auto* const made = new Model;
+    (void)pthread_atfork([] { model().mutex.lock(); }, [] { model().mutex.unlock(); }, [] { model().mutex.unlock(); });
+    return made;
+}
+
 }  // namespace
 
 Model& model() {
-    static Model* const instance = new Model;
+    static Model* const instance = new_model();
     return *instance;
 }
 
