@@ -17,8 +17,6 @@ PROGRESS = re.compile(r"^cep: .* at [\d.]+ [kMG]?B/s\n", re.MULTILINE)  # of a c
 LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 LAUNCHER_PREFIXES = ("CEP_", "SLURM_", "OMPI_", "PMI_", "MPI_", "TORCHELASTIC_")
 MODULES = ("torch", "lightning", "transformers", "accelerate", "dask", "wandb", "tensorboard")
-COMPILING = {"torch.compile", "torch.profiler", "transformers"}  # which import the compiler
-PACKAGE = str(REPOSITORY / "bindings/python")
 # Run by this interpreter, whichever stands on the path.
 PYTHON_PROGRAMS = {"python3": "", "torchrun": "-m torch.distributed.run"}
 
@@ -46,13 +44,12 @@ class Scene:
             self.cluster.stop()
 
     def provide(self, needs: list[str]) -> None:
-        """Starts what a block needs that does not run on this machine by itself, and chooses which PyTorch it imports."""
+        """Starts what a block needs that does not run on this machine by itself."""
         if "slurm" in needs and self.cluster is None:
             self.cluster = SlurmCluster()
             self.environment |= self.cluster.environment
-        # Where nothing is compiled, PyTorch takes half the time to import.
-        compiles = not COMPILING.isdisjoint(needs)
-        self.environment["PYTHONPATH"] = PACKAGE if compiles else f"{PACKAGE}:{REPOSITORY / 'tests/python/without_compiler'}"
+            # Its trainings compile nothing: without torch.compile, PyTorch takes half the time to import.
+            self.environment["PYTHONPATH"] += f":{REPOSITORY / 'tests/python/without_compiler'}"
 
     def describe_library(self, programs: Path) -> None:
         """For pkg-config: the library in the build directory as if it were installed."""
@@ -75,7 +72,7 @@ class Scene:
         return {
             "CEP_BINDING": str(binding) if binding.exists() else "ctypes",
             "PATH": f"{programs}:{os.environ['PATH']}",
-            "PYTHONPATH": PACKAGE,
+            "PYTHONPATH": str(REPOSITORY / "bindings/python"),
             "CEP_LIBRARY": str(build / "lib/libcep.so.0"),
             "CEP_COMMAND": os.environ["CEP_COMMAND"],
             "CEP_LIB_DIR": str(build / "lib"),
@@ -113,8 +110,6 @@ class Scene:
         """Whether this machine lacks what a block needs: a Python module, a subcommand of cep or a program."""
         if what in MODULES:
             return importlib.util.find_spec(what) is None
-        if what.startswith("torch."):
-            return self.lacks("torch")
         if what.startswith("cep "):
             return self.run(["cep", "help", what.removeprefix("cep ")]).returncode != 0
         if what == "slurm":
