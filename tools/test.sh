@@ -81,7 +81,7 @@ build_in() {
     say "$directory: configure"
     if configure "$directory" -Dwerror=true "$@" >"$log" 2>&1; then
         say "$directory: build"
-        { ${pace-} ninja ${pace:+-j "$(nproc)"} -C "$directory" 2>&1 || touch "$log.failed"; } | tee "$log" | show_tenths
+        { ${pace-} ninja -C "$directory" 2>&1 || touch "$log.failed"; } | tee "$log" | show_tenths
     else
         touch "$log.failed"
     fi
@@ -126,12 +126,13 @@ if ! $all; then
 fi
 
 rm -f "$build-o2/meson-logs/testlog.json" "$build-asan/meson-logs/testlog.json" "$build-tsan/meson-logs/testlog.json"
-# With the other compiler, so that both are tried, and with the address and undefined-behaviour sanitizers it takes a fifth of
+build_in "$build-o2" -Doptimization=2 -Ddebug=false && o2=built || o2=failed
+# The other compiler, so that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of
 # the time to build. Line numbers are for the sanitizers' reports. What runs in other languages' interpreters runs in the
-# optimised build only. Without any optimisation some tests take 18 times as long, and the library falls behind the pace of
+# build above only. Without any optimisation some tests take 18 times as long, and the library falls behind the pace of
 # others: so only what computes little is built without (results_library in tools, test_options in tests).
-# It takes the time that the optimised build leaves while it is configured, and its tests, which run beside it: many wait,
-# and some run alone. Whatever is left of both builds goes on beside the next tests.
+# It takes the time that tests leave, which run beside it: many wait, and some run alone. Whatever is left of both builds
+# goes on beside the next tests.
 build_sanitized() (
     directory=$1
     sanitizers=$2
@@ -153,7 +154,6 @@ mkfifo "$folder/built"
 exec 3<>"$folder/built"
 rm -r "$folder"
 build_both_sanitized &
-build_in "$build-o2" -Doptimization=2 -Ddebug=false && o2=built || o2=failed
 [ "$o2" = failed ] || test_in "$build-o2"
 processes=$(nproc) # these compute
 read -r asan <&3
