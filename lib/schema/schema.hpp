@@ -152,9 +152,10 @@ constexpr std::size_t normalize(std::string_view name, char (&out)[normalized_ca
     for (auto [kind, list] : detail::phrases_by_kind)
         while (!list.empty()) {
             const std::string_view phrase = detail::take_phrase(list);
+            if (!detail::has_phrase(words, phrase)) continue;
             std::size_t count = 1;
             for (char c : phrase) count += c == ' ';
-            if (count <= best_words || !detail::has_phrase(words, phrase)) continue;
+            if (count <= best_words) continue;
             best = kind;
             best_words = count;
         }

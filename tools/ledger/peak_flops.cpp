@@ -37,9 +37,10 @@ constexpr std::array<KnownDevice, 17> known_devices = {{
 }  // namespace
 
 std::optional<double> known_peak_flops(std::string_view device_name) {
-    if (has_words(device_name, {"mig"})) return std::nullopt;  // a slice of the device
+    const NameWords name(device_name);
+    if (name.has("mig")) return std::nullopt;  // a slice of the device
     for (const KnownDevice& device : known_devices)
-        if (has_words(device_name, {device.words})) return device.peak_flops;
+        if (name.has(device.words)) return device.peak_flops;
     return std::nullopt;
 }
 

@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ledger/piece.hpp"
 
-#include <algorithm>
-
 #include "matching/operation.hpp"
 
 namespace cep::tool {
 
-bool has_words(std::string_view name, std::initializer_list<std::string_view> phrases) {
-    char buffer[schema::detail::normalized_capacity] = {};
-    const std::string_view words(buffer, schema::detail::normalize(name, buffer));
-    return std::any_of(phrases.begin(), phrases.end(),
-                       [words](std::string_view phrase) { return schema::detail::has_phrase(words, phrase); });
-}
-
 TimeKind named_piece_of(std::string_view name) {
-    if (has_words(name, {"checkpoint", "checkpointing", "ckpt", "save"})) return TimeKind::checkpoint;
-    if (has_words(name, {"eval", "evaluate", "evaluation", "validate", "validation", "test"}))
+    const NameWords words(name);
+    if (words.has_any({"checkpoint", "checkpointing", "ckpt", "save"})) return TimeKind::checkpoint;
+    if (words.has_any({"eval", "evaluate", "evaluation", "validate", "validation", "test"}))
         return TimeKind::evaluation;
-    if (has_words(name, {"log", "logging", "logger", "metrics", "wandb", "tensorboard", "tensor board", "mlflow"}))
+    if (words.has_any({"log", "logging", "logger", "metrics", "wandb", "tensorboard", "tensor board", "mlflow"}))
         return TimeKind::logging;
     return TimeKind::other;
 }
@@ -30,7 +22,8 @@ bool is_between_two(std::string_view name) {
 TimeKind piece_of(std::string_view name, schema::Kind kind) {
     using schema::Kind;
     const bool is_copy = kind == Kind::data || kind == Kind::memory;
-    if (is_copy && has_words(name, {"h2d", "htod", "host to device", "to device"})) return TimeKind::host_to_device;
+    if (is_copy && NameWords(name).has_any({"h2d", "htod", "host to device", "to device"}))
+        return TimeKind::host_to_device;
     const TimeKind named = named_piece_of(name);
     switch (kind) {
         case Kind::compute:

@@ -3,6 +3,7 @@
 // Pieces: what each nanosecond of a rank's time is counted as.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -83,8 +84,23 @@ struct PieceTimes {
     }
 };
 
-/// Whether one of the phrases, in small letters, is in the name, as whole words.
-[[nodiscard]] bool has_words(std::string_view name, std::initializer_list<std::string_view> phrases);
+/// The words of a name, in small letters.
+class NameWords {
+  public:
+    explicit NameWords(std::string_view name) : size_(schema::detail::normalize(name, buffer_)) {}
+    /// Whether the phrase, in small letters, is in the name, as whole words.
+    [[nodiscard]] bool has(std::string_view phrase) const {
+        return schema::detail::has_phrase({buffer_, size_}, phrase);
+    }
+    [[nodiscard]] bool has_any(std::initializer_list<std::string_view> phrases) const {
+        return std::any_of(phrases.begin(), phrases.end(), [this](std::string_view phrase) { return has(phrase); });
+    }
+
+  private:
+    char buffer_[schema::detail::normalized_capacity];
+    std::size_t size_;
+};
+
 /// What a phase is counted as where nothing hides it. Of communication, transfer; what is waiting is told by the other
 /// ranks, and is a bubble where `is_between_two()`.
 [[nodiscard]] TimeKind piece_of(std::string_view name, schema::Kind kind);
