@@ -24,6 +24,9 @@ void set_up_heap() {
     // What one thread frees another may take.
     ::mallopt(M_ARENA_MAX, 1);
     ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+    // Small freed blocks join their neighbours at once. To join all of them before each large allocation was a tenth of
+    // the time of a job of 150,000 ranks.
+    ::mallopt(M_MXFAST, 0);
 }
 
 // The first use of memory in small pages was 12 % of the time of cep summarize; in large ones it is 2 %.
