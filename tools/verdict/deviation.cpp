@@ -28,8 +28,8 @@ constexpr double normal_tenth = 1.645;      // beyond which, on both sides, lies
 constexpr double least_seen = 0.1;          // of the variance of a series that is as short as its correlation lasts
 constexpr double outlier_deviations = 4;    // what is beyond says nothing of the correlation
 constexpr double most_correlation = 0.995;  // no series is long enough to know more
-constexpr double nearly_each = 0.97;        // of steps that do not contradict a level
-constexpr double least_of_mean = 0.25;      // that each of these exceeds
+constexpr double nearly_each = 0.97;        // of all steps have to be above the next figure
+constexpr double least_of_mean = 0.25;      // of the mean of all steps
 
 // Where some steps vary more than others, the widest tenth tells more of chance than the median does.
 double deviation_about(double median_ms, std::vector<double> ms) {
