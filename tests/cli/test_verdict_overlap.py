@@ -85,6 +85,26 @@ def test_what_is_late_from_the_forward_is_no_slow_backward(cep, job, beside):
     assert straggler["waiters_median_wait_ms"] == pytest.approx(9, rel=0.03)
 
 
+def test_a_loader_beside_the_waiting_does_not_hide_it(cep, job):
+    for rank in range(RANKS):
+        rows, begin_ns = [run_row(rank, world_size=RANKS)], START_NS + 10**9
+        for step in range(STEPS):
+            forward_ns = (30 if rank == 2 else 20) * 10**6 + step % 3 * 1000
+            rows += [
+                span_row(rank, step, "next_batch", 20.0, begin_ns + 10**7, kind="data", clock="host", depth=0),
+                span_row(rank, step, "forward", forward_ns * 1e-6, begin_ns, kind="compute", clock="gpu", depth=0),
+                span_row(rank, step, "all_reduce", 31 - forward_ns * 1e-6, begin_ns + forward_ns, kind="comm", clock="gpu",
+                         depth=0, group="dp", coll=step),
+            ]
+            begin_ns += 31 * 10**6
+        job.write(rank, rows)
+    summary = cep.summary("job")
+    (straggler,) = summary["verdict"]["stragglers"]
+    assert straggler["rank"] == 2 and straggler["waiters_median_wait_ms"] == pytest.approx(10, abs=0.01)
+    (waiting,) = [one["ms"] for one in summary["ledger"]["pieces"] if one["piece"] == "waiting"]
+    assert waiting == pytest.approx(STEPS * 10 * (RANKS - 1) / RANKS, abs=0.1)
+
+
 @pytest.mark.parametrize("beside", [True, False])
 def test_lateness_seen_in_many_collectives_is_not_many_times_as_late(cep, job, beside):
     # Six buckets wait for the same 1.0 ms, which is below the 2 % of a step that are spoken of.

@@ -250,6 +250,8 @@ class Builder {
                                     [this, rank](std::uint32_t step, const SeenTime& seen) {
                                         if (in_table_[step] == nowhere) return;
                                         table_.exposed_ms.set(rank, in_table_[step], seen.comm_ms);
+                                        table_.wait_ms.set(rank, in_table_[step], seen.wait_ms);
+                                        table_.avoidable_ms.set(rank, in_table_[step], seen.avoidable_ms);
                                         table_.uncovered_ms.set(rank, in_table_[step], seen.uncovered_ms);
                                     });
             walk.start(spans_.of_rank[rank]);
@@ -279,8 +281,6 @@ class Builder {
         }
         table_.step_ms.set_cell(cell, of_rank.step_ms);
         table_.comm_ms.set_cell(cell, of_rank.comm_ms);
-        table_.wait_ms.set_cell(cell, of_rank.wait_ms);
-        table_.avoidable_ms.set_cell(cell, of_rank.avoidable_ms);
     }
 
     // Several phases share these cells.

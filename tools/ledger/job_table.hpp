@@ -65,11 +65,11 @@ struct JobTable {
     std::vector<double> median_step_ms;  // of step_ms, over ranks, by step
     StepMatrix step_ms;                  // the step span; without any, from the first begin of the step to the last end
     StepMatrix comm_ms;                  // in all communication, overlaps once
-    StepMatrix wait_ms;         // of comm_ms: waiting for late ranks while no work runs, no bubble; NaN if unknown
-    StepMatrix avoidable_ms;    // of wait_ms: by how much earlier the step would end without
-    StepMatrix exposed_ms;      // of comm_ms: what the ledger sees of it in the iteration
-    StepMatrix uncovered_ms;    // in no phase: inside of the step, and between it and the step before
-    std::size_t all_steps = 0;  // of which `steps` are all, or a random sample
+    StepMatrix wait_ms;                  // of exposed_ms: waiting for late ranks, no bubble; NaN if unknown
+    StepMatrix avoidable_ms;             // of wait_ms: by how much earlier the step would end without
+    StepMatrix exposed_ms;               // of comm_ms: what the ledger sees of it in the iteration
+    StepMatrix uncovered_ms;             // in no phase: inside of the step, and between it and the step before
+    std::size_t all_steps = 0;           // of which `steps` are all, or a random sample
 };
 
 /// The table, and the ledger, which is of all steps.

@@ -120,7 +120,7 @@ void RankCollector::add_step(std::uint32_t step, const RankStep& of_rank) {
         ledger_.pieces = {};
         ledger_.steps = 0;
     }
-    const StepSegments segments{all_.steps_[step], step, of_rank.extent, of_rank.more_waiting_ns, of_rank.segments};
+    const StepSegments segments{all_.steps_[step], step, of_rank.extent, of_rank.inner_waiting, of_rank.segments};
     timeline_.take(segments, cutter_, [this](const Iteration& iteration) { add_iteration(iteration); });
 }
 
@@ -129,7 +129,13 @@ void RankCollector::add_untimed(std::uint32_t step, const RankStep& of_rank) {
     if (!timeline_.empty()) return;  // its time is that of the rows with starts
     ledger_.pieces.add(of_rank.pieces);
     ++ledger_.steps;
-    add_seen(step, of_rank.pieces, of_rank.exposures);
+    const double wait_ms =
+        of_rank.inner_waiting.is_known ? static_cast<double>(of_rank.pieces[TimeKind::waiting]) * 1e-6 : NAN;
+    add_seen({.step_index = step,
+              .pieces = of_rank.pieces,
+              .wait_ms = wait_ms,
+              .avoidable_ms = wait_ms,
+              .exposures = of_rank.exposures});
     const std::int64_t ns = of_rank.pieces.sum_ns();
     all_.add_to_sum(step, {.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
 }
@@ -141,7 +147,7 @@ void RankCollector::add_iteration(const Iteration& iteration) {
     if (ledger_.recorded == 0) tally_.first_step = iteration.step;
     tally_.last_step = iteration.step;
     ++ledger_.recorded;
-    add_seen(iteration.step_index, iteration.pieces, iteration.exposures);
+    add_seen(iteration);
     const bool is_known = iteration.is_followed;
     gap_before_ns_ = is_known && iteration.steps == 1 ? iteration.pieces[TimeKind::between] : 0;
     all_.add_to_sum(iteration.step_index, {.ranks = is_known,
@@ -158,18 +164,19 @@ void RankCollector::add_iteration(const Iteration& iteration) {
 }
 
 // Where a device is idle as its host is late, no phase covers the time; work that its host paced is work.
-void RankCollector::add_seen(std::uint32_t step, const PieceTimes& pieces, std::span<const Exposure> exposures) {
-    SeenTime seen;
+void RankCollector::add_seen(const Iteration& iteration) {
+    const PieceTimes& pieces = iteration.pieces;
+    SeenTime seen{.wait_ms = iteration.wait_ms, .avoidable_ms = iteration.avoidable_ms};
     for (const TimeKind piece : {TimeKind::transfer, TimeKind::waiting, TimeKind::bubble})
         seen.comm_ms += static_cast<double>(pieces[piece]) * 1e-6;
     std::int64_t uncovered_ns = gap_before_ns_ + pieces[TimeKind::uncovered] + pieces[TimeKind::host_late];
-    for (const Exposure& exposure : exposures) {
+    for (const Exposure& exposure : iteration.exposures) {
         visible_ns_[exposure.phase] += exposure.ns;
         if (exposure.piece == TimeKind::host_late) uncovered_ns -= exposure.ns;
     }
     seen.uncovered_ms = static_cast<double>(uncovered_ns) * 1e-6;
     tally_.hidden_comm_ms -= seen.comm_ms;
-    take_seen_(step, seen);
+    take_seen_(iteration.step_index, seen);
 }
 
 // Rows without starts count where there are no others.

@@ -26,6 +26,8 @@ inline constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max
 
 /// What is seen of a rank's step, as no work hides it.
 struct SeenTime {
+    double wait_ms = 0;  // see Iteration
+    double avoidable_ms = 0;
     double comm_ms = 0;
     double uncovered_ms = 0;  // in no phase: inside of the step, and between it and the step before
 };
@@ -78,7 +80,7 @@ class RankCollector {
     void add_untimed(std::uint32_t step, const RankStep& of_rank);
     void add_iteration(const Iteration& iteration);
     void add_outside();
-    void add_seen(std::uint32_t step, const PieceTimes& pieces, std::span<const Exposure> exposures);
+    void add_seen(const Iteration& iteration);
 
     LedgerCollector& all_;
     RankTally& tally_;

@@ -49,6 +49,27 @@ void PieceCutter::sort(Interval window, std::span<const SpanSegment> segments) {
     if (!on_device_.is_sorted()) on_device_.sort();
 }
 
+std::int64_t PieceCutter::avoidable_ns(std::int64_t waiting_ns) const {
+    const auto idle_lag_ns = static_cast<std::int64_t>(idle_lag_ms * 1e6);
+    std::int64_t all_ns = 0;  // hidden or not
+    for (const SpanSegment* const waiting : queues_[static_cast<std::size_t>(TimeKind::waiting)].all())
+        all_ns += waiting->interval.length_ns();
+    if (all_ns == 0) return waiting_ns;
+    const double counted = static_cast<double>(waiting_ns) / static_cast<double>(all_ns);
+    std::int64_t earlier_ns = 0;
+    for (const SpanSegment* const one : on_device_.all()) {
+        const std::int64_t lag_ns = one->interval.begin_ns - one->launch_ns;
+        if (lag_ns < idle_lag_ns) earlier_ns = 0;
+        if (lag_ns < earlier_ns) {
+            waiting_ns -= earlier_ns - lag_ns;
+            earlier_ns = lag_ns;
+        }
+        if (one->piece == TimeKind::waiting)
+            earlier_ns += static_cast<std::int64_t>(counted * static_cast<double>(one->interval.length_ns()));
+    }
+    return waiting_ns;
+}
+
 // Among segments of one piece, the first that began hides the others until it ends.
 const SpanSegment* PieceCutter::find_seen(std::int64_t at_ns, std::int64_t& until_ns) {
     for (Queue* const of_piece : used_) {

@@ -16,6 +16,7 @@
 
 namespace cep::tool {
 
+inline constexpr double idle_lag_ms = 0.05;  // a launch takes a tenth of it: the device had waited
 inline constexpr std::size_t span_pieces = static_cast<std::size_t>(TimeKind::host_late);  // those that spans make
 
 /// A span, or what is left of it without what it waits for.
@@ -27,6 +28,13 @@ struct SpanSegment {
     std::uint32_t phase = 0;             // of the rank
     TimeKind piece = TimeKind::other;
     bool is_host_paced = false;  // of compute: it took as long as its host
+};
+
+/// What segments do not show of the waiting in a step.
+struct InnerWaiting {
+    PieceTimes certain;           // that segments of compute contain, nobody knows where
+    std::int64_t perhaps_ns = 0;  // in segments of compute, too: waiting for late ranks, or work
+    bool is_known = true;         // else no collective was matched
 };
 
 /// What a phase is seen for.
@@ -44,6 +52,11 @@ class PieceCutter {
     [[nodiscard]] PieceTimes cut(Interval window, std::int64_t rows_end_ns, std::span<const SpanSegment> segments);
     /// The exposures in the last window, of phases of which something is seen, some of them several times.
     [[nodiscard]] std::span<const Exposure> exposures() const { return exposures_; }
+    /// By how much earlier the last window would end without the waiting in it, which is `waiting_ns`. Without the
+    /// waiting before a launch, the device would begin what was launched as much earlier, but not before its launch.
+    /// Where the device was idle at a launch, the host may have waited for the device, so that it would have been
+    /// earlier as well.
+    [[nodiscard]] std::int64_t avoidable_ns(std::int64_t waiting_ns) const;
 
   private:
     /// Segments by their begin.
@@ -58,6 +71,7 @@ class PieceCutter {
             is_sorted_ &= all_.empty() || all_.back()->interval.begin_ns <= segment.interval.begin_ns;
             all_.push_back(&segment);
         }
+        [[nodiscard]] const std::vector<const SpanSegment*>& all() const { return all_; }
         [[nodiscard]] bool is_sorted() const { return is_sorted_; }
         void sort();
         [[nodiscard]] bool empty() const { return next_ == all_.size(); }

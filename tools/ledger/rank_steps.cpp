@@ -9,8 +9,6 @@
 namespace cep::tool {
 namespace {
 
-constexpr float idle_lag_ms = 0.05F;  // a launch takes a tenth of it: the device had waited
-
 std::int64_t nanoseconds(double ms) {
     return static_cast<std::int64_t>(ms * 1e6 + 0.5);
 }
@@ -36,6 +34,7 @@ const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std
         keep_least_deep();
         by_durations();
     }
+    result_.inner_waiting.is_known = comm_.empty() || result_.matched_ms > 0;
     count_rows(spans);
     complete_lost();
     return result_;
@@ -77,7 +76,7 @@ void StepAnalyser::start(const std::vector<RankPhase>& phases) {
     comm_.clear();
     has_starts_ = true;
     has_step_ = false;
-    step_ms_ = wait_ms_ = 0;
+    step_ms_ = 0;
     step_ = {0, 0};
     if (local_indices_.size() < phases.size()) {
         local_indices_.resize(phases.size());
@@ -129,7 +128,6 @@ void StepAnalyser::find_transfer(Item& item) {
     item.waiting_end_ns += nanoseconds(waited_ms);
     result_.matched_ms += duration_ms;
     item.is_for_late = piece_of(item) != TimeKind::bubble;
-    if (item.is_for_late) wait_ms_ += waited_ms;
 }
 
 void StepAnalyser::sort(std::vector<Item>& items) {
@@ -206,10 +204,6 @@ void StepAnalyser::by_durations() {
     }
     const double sum_ms = inside_ms + behind_ms;
     result_.step_ms = has_step_ ? step_ms_ + behind_ms : sum_ms > 0 ? sum_ms : NAN;
-    if (!comm_.empty()) {
-        const bool is_known = result_.matched_ms > 0;
-        result_.avoidable_ms = result_.wait_ms = is_known ? wait_ms_ : NAN;
-    }
     if (sum_ms > 0 || has_step_) find_pieces(nanoseconds(result_.step_ms));
 }
 
@@ -231,31 +225,28 @@ void StepAnalyser::find_pieces(std::int64_t step_ns) {
 }
 
 void StepAnalyser::by_intervals() {
-    find_comm();
-    local_set_.clear();
+    comm_set_.clear();
+    for (const Item& item : comm_) append(comm_set_, item.interval);
+    result_.comm_ms = length_ms(comm_set_);
     compute_set_.clear();
     for (const Item& item : local_)
         if (item.kind == schema::Kind::compute) append(compute_set_, item.interval);
-    std::int64_t for_late_ns = 0;  // inside of phases
     std::size_t first_comm = 0;
     for (Item& item : local_) {
         while (first_comm < comm_.size() && comm_[first_comm].interval.begin_ns + tolerance_ns < item.interval.begin_ns)
             ++first_comm;
-        const Blocked blocked = find_blocked(item, first_comm);
-        for_late_ns += blocked.for_late_ns;
-        take_local(item, blocked);
-        append(local_set_, item.interval);
+        const WaitsBesideWork::Sum beside = find_blocked(item, first_comm);
+        take_local(item, length_ns(blocked_) + beside.ns);
+        if (item.kind == schema::Kind::compute) add_compute(item, beside);
     }
-    if (!comm_.empty()) find_waiting(for_late_ns);
     find_step_ms();
     find_on_device();
-    find_avoidable();
     mark_launch_bound();
     add_segments();
 }
 
-void StepAnalyser::take_local(Item& item, const Blocked& blocked) {
-    item.own_ms = std::max(0.0, item.sample->duration_ms - blocked.ms());
+void StepAnalyser::take_local(Item& item, std::int64_t blocked_ns) {
+    item.own_ms = std::max(0.0, item.sample->duration_ms - static_cast<double>(blocked_ns) * 1e-6);
     // What compute hides costs nobody anything.
     if (item.kind != schema::Kind::compute)
         item.own_ms =
@@ -264,35 +255,11 @@ void StepAnalyser::take_local(Item& item, const Blocked& blocked) {
     time.own_ms += item.own_ms;
     result_.waits_inside |= item.sample->duration_ms > item.own_ms * (1 + 1e-6);
     ++time.spans;
-    if (item.kind == schema::Kind::compute) {
-        add_unblocked(item);
-        result_.more_waiting_ns += blocked.hidden_ns;
-    }
-}
-
-void StepAnalyser::find_comm() {
-    for (Intervals* set : {&comm_set_, &waits_}) set->clear();
-    for (const Item& item : comm_) {
-        append(comm_set_, item.interval);
-        if (item.is_for_late) append(waits_, item.waiting());
-    }
-    result_.comm_ms = length_ms(comm_set_);
-}
-
-// What it waits for inside of phases, as far as that blocks them, and all between them.
-void StepAnalyser::find_waiting(std::int64_t in_phases_ns) {
-    if (result_.matched_ms == 0) {
-        result_.wait_ms = NAN;
-        return;
-    }
-    result_.wait_ms = length_ms(waits_) - shared_ms(waits_, local_set_) + static_cast<double>(in_phases_ns) * 1e-6;
 }
 
 // What the phase began on its own stream blocks it until it is done, as does all that it ends with; what it began on
 // others, as WaitsBesideWork says.
 void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_comm) {
-    blocked_.clear();
-    blocked_waits_.clear();
     beside_.clear();
     for (std::size_t i = first_comm; i < comm_.size(); ++i) {
         const Item& item = comm_[i];
@@ -307,7 +274,7 @@ void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_
             beside_.add({{CommBesideWork::key_of((*uses_)[item.phase].number, item.sample->seq())},
                          item.sample->stream(),
                          item.interval,
-                         item.waiting().length_ns(),
+                         item.waiting_end_ns - item.interval.begin_ns,
                          item.launch_ns(),
                          item.is_for_late,
                          at_end});
@@ -315,26 +282,21 @@ void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_
         const std::int64_t begin_ns = beside ? item.waiting_end_ns : item.interval.begin_ns;
         blocked_.push_back(
             {std::max(begin_ns, local.interval.begin_ns), std::min(item.interval.end_ns, local.interval.end_ns)});
-        if (beside) continue;
-        if (item.is_for_late) blocked_waits_.push_back(item.waiting());
     }
 }
 
-StepAnalyser::Blocked StepAnalyser::find_blocked(const Item& local, std::size_t first_comm) {
+// Leaves in blocked_ what blocks it on its own stream, or at its end.
+WaitsBesideWork::Sum StepAnalyser::find_blocked(const Item& local, std::size_t first_comm) {
     const bool none_inside =
         first_comm == comm_.size() || comm_[first_comm].interval.begin_ns > local.interval.end_ns + tolerance_ns;
     blocked_.clear();
     if (none_inside) return {};
     sort_by_what_they_block(local, first_comm);
-    if (blocked_.empty() && beside_.empty()) return {};
-    for (Intervals* intervals : {&blocked_, &blocked_waits_}) unite(*intervals);
+    unite(blocked_);
+    if (beside_.empty()) return {};
     beside_.find_launches(local.interval);
-    if (launches_ != nullptr && !beside_.empty())
-        launches_->take((*uses_)[local.phase].number, local.interval, beside_);
-    Blocked blocked = beside_.until(local.interval, (*uses_)[local.phase].launches);
-    blocked.ns += length_ns(blocked_);
-    blocked.for_late_ns += length_ns(blocked_waits_);
-    return blocked;
+    if (launches_ != nullptr) launches_->take((*uses_)[local.phase].number, local.interval, beside_);
+    return beside_.until(local.interval, (*uses_)[local.phase].launches);
 }
 
 void StepAnalyser::find_step_ms() {
@@ -364,25 +326,6 @@ void StepAnalyser::find_on_device() {
     add_comm_before(nullptr);
 }
 
-// Without the waiting before a launch, the device would begin what was launched as much earlier, but not before its
-// launch. Where the device was idle at a launch, the host may have waited for the device, so that it would have been
-// earlier as well.
-void StepAnalyser::find_avoidable() {
-    result_.avoidable_ms = result_.wait_ms;
-    if (!(wait_ms_ > 0)) return;
-    const double counted = result_.wait_ms / wait_ms_;
-    double earlier_ms = 0;
-    for (const Item* item : on_device_) {
-        const double lag_ms = item->sample->lag_ms;
-        if (lag_ms < idle_lag_ms) earlier_ms = 0;
-        if (lag_ms < earlier_ms) {
-            result_.avoidable_ms -= earlier_ms - lag_ms;
-            earlier_ms = lag_ms;
-        }
-        if (item->is_for_late) earlier_ms += counted * item->own_ms;
-    }
-}
-
 void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind piece) {
     if (interval.empty()) return;
     SpanSegment& segment = result_.segments.emplace_back();
@@ -395,7 +338,10 @@ void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind pie
 }
 
 // Without what blocked_ has of it.
-void StepAnalyser::add_unblocked(const Item& item) {
+void StepAnalyser::add_compute(const Item& item, const WaitsBesideWork::Sum& beside) {
+    InnerWaiting& waiting = result_.inner_waiting;
+    waiting.certain[beside.is_for_late ? TimeKind::waiting : TimeKind::bubble] += beside.certain_ns;
+    if (beside.is_for_late) waiting.perhaps_ns += beside.waiting_ns - beside.certain_ns;
     std::int64_t begin_ns = item.interval.begin_ns;
     for (const Interval& blocked : blocked_) {
         add_segment(item, {begin_ns, blocked.begin_ns}, TimeKind::compute);
@@ -441,9 +387,7 @@ void StepAnalyser::add_inner(const Item& inner) {
     const auto first = std::partition_point(comm_.begin(), comm_.end(), [&](const Item& comm) {
         return comm.interval.begin_ns + tolerance_ns < inner.interval.begin_ns;
     });
-    const Blocked blocked = find_blocked(inner, static_cast<std::size_t>(first - comm_.begin()));
-    add_unblocked(inner);
-    result_.more_waiting_ns += blocked.hidden_ns;
+    add_compute(inner, find_blocked(inner, static_cast<std::size_t>(first - comm_.begin())));
 }
 
 // A phase after which the device began the stream's next work as soon as that was launched ended when its host let it.

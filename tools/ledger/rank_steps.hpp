@@ -43,16 +43,14 @@ struct RankStep {
     bool waits_inside = false;  // of phases
     double step_ms = 0;         // NaN if there is nothing to tell it from
     double comm_ms = 0;
-    double wait_ms = 0;       // for late ranks in collectives, not beside own work; NaN where no collective was matched
-    double avoidable_ms = 0;  // of wait_ms: by how much earlier the step would end without; its host must be ahead
-    double matched_ms = 0;    // duration of the collectives that were
+    double matched_ms = 0;    // duration of the collectives that were matched
     double all_comm_ms = 0;   // duration of all
     double step_span_ms = 0;  // of spans that enclose the others
     Interval extent{0, 0};    // from its first begin to its last end; empty without starts
     std::vector<SpanSegment> segments;
-    std::int64_t more_waiting_ns = 0;  // that segments of compute contain, nobody knows where
-    std::vector<Exposure> exposures;   // without starts, what phases are seen for
-    PieceTimes pieces;                 // without starts, of step_ms
+    InnerWaiting inner_waiting;
+    std::vector<Exposure> exposures;  // without starts, what phases are seen for
+    PieceTimes pieces;                // without starts, of step_ms
 };
 
 /// Takes the spans of one rank apart, step by step. One a thread.
@@ -80,7 +78,6 @@ class StepAnalyser {
         bool blocks = false;         // see PhaseSeries
         bool is_evaluation = false;  // of the trainer's thread, with all that is inside
 
-        [[nodiscard]] Interval waiting() const { return {interval.begin_ns, waiting_end_ns}; }
         [[nodiscard]] std::int64_t launch_ns() const;  // or SpanSegment::no_launch
     };
 
@@ -97,9 +94,6 @@ class StepAnalyser {
         std::uint32_t first_seq = 0;
         std::uint32_t last_seq = 0;
     };
-
-    /// How long a phase could not go on; hidden is what it waited for communication on another stream.
-    using Blocked = WaitsBesideWork::Sum;
 
     static bool begins_before(const Item& a, const Item& b) {
         if (a.interval.begin_ns != b.interval.begin_ns) return a.interval.begin_ns < b.interval.begin_ns;
@@ -120,14 +114,12 @@ class StepAnalyser {
     void keep_outermost();
     void by_durations();
     void by_intervals();
-    void take_local(Item& item, const Blocked& blocked);
+    void take_local(Item& item, std::int64_t blocked_ns);
     void find_comm();
-    [[nodiscard]] Blocked find_blocked(const Item& local, std::size_t first_comm);
+    [[nodiscard]] WaitsBesideWork::Sum find_blocked(const Item& local, std::size_t first_comm);
     void sort_by_what_they_block(const Item& local, std::size_t first_comm);
-    void find_waiting(std::int64_t in_phases_ns);
     void find_step_ms();
     void find_on_device();
-    void find_avoidable();
     void mark_launch_bound();
     LocalTime& local_time_of(std::uint32_t phase);
     void add_segments();
@@ -137,7 +129,7 @@ class StepAnalyser {
     [[nodiscard]] bool is_inside_of(const Item& inner, IsOne is_one) const;
     [[nodiscard]] bool is_in_evaluation(const Item& inner) const;
     void add_segment(const Item& item, Interval interval, TimeKind piece);
-    void add_unblocked(const Item& item);
+    void add_compute(const Item& item, const WaitsBesideWork::Sum& beside);
     void find_pieces(std::int64_t step_ns);
 
     const StepReading& reading_;
@@ -150,7 +142,6 @@ class StepAnalyser {
     bool has_evaluation_ = false;
     double step_ms_ = 0;
     Interval step_{0, 0};  // of the step spans
-    double wait_ms_ = 0;   // sums, overlapping or not
     std::vector<UntimedShare> shares_;
     // With starts, both by their begin:
     std::vector<Item> local_;
@@ -160,13 +151,10 @@ class StepAnalyser {
     std::vector<std::uint32_t> local_indices_;  // by phase: index of its LocalTime
     std::vector<NumberedRows> rows_;            // by phase; of those in the step
     Intervals comm_set_;
-    Intervals waits_;
-    Intervals local_set_;
     Intervals compute_set_;
     std::vector<Item> inner_;  // local ones that are inside of others
     // For one phase:
     Intervals blocked_;
-    Intervals blocked_waits_;
     WaitsBesideWork beside_;
 };
 

@@ -49,7 +49,7 @@ void RankTimeline::enter(const StepSegments& step) {
     // Rows that begin before the last iteration's end are of a clock that was set back.
     rows_.begin_ns = std::max(rows_.begin_ns, outside_.end_ns);
     rows_.end_ns = std::max(rows_.end_ns, rows_.begin_ns);
-    more_waiting_ns_ = step.more_waiting_ns;
+    inner_waiting_ = step.inner_waiting;
     segments_.insert(segments_.end(), step.segments.begin(), step.segments.end());
     last_end_ns_ = std::max(last_end_ns_, rows_.end_ns);
 }
@@ -61,7 +61,7 @@ Iteration RankTimeline::settle(const StepSegments* next, PieceCutter& cutter) {
     while (next_turn_ < turns_.size() && turns_[next_turn_].at_ns <= rows_.begin_ns) ++next_turn_;
     const bool is_turn = next_turn_ < turns_.size() && turns_[next_turn_].at_ns <= until_ns;
     const bool is_redone = is_turn && turns_[next_turn_].piece == TimeKind::redone;
-    Iteration iteration{step_, step_index_, start_, since_start_++, 0, 0, 1, false, {}, {}};
+    Iteration iteration{step_, step_index_, start_, since_start_++, 0, 0, 1, false, {}, NAN, NAN, {}};
     const std::int64_t end_ns = is_turn ? turns_[next_turn_].at_ns : until_ns;
     std::int64_t others = 0;  // steps without rows behind it
     if (is_redone) others = std::max<std::int64_t>(0, steps_between(0, stride_, 1) - 1);
@@ -80,15 +80,25 @@ Iteration RankTimeline::settle(const StepSegments* next, PieceCutter& cutter) {
     const std::int64_t cut_end_ns = others > 0 || is_crash ? rows_end_ns : end_ns;
     iteration.pieces = cutter.cut({rows_.begin_ns, cut_end_ns}, rows_end_ns, segments_);
     iteration.exposures = cutter.exposures();
-    const std::int64_t waiting_ns = std::min(more_waiting_ns_, iteration.pieces[TimeKind::compute]);
-    iteration.pieces[TimeKind::compute] -= waiting_ns;
-    iteration.pieces[TimeKind::waiting] += waiting_ns;
+    add_waiting(cutter, iteration);
     (is_crash ? outside_.pieces[TimeKind::restart] : outside_.unrecorded_ns) += end_ns - cut_end_ns;
     outside_.unrecorded_steps += others;
     if (is_turn) cut_outside(end_ns, until_ns, TimeKind::restart);
     outside_.end_ns = until_ns;
     carry(until_ns);
     return iteration;
+}
+
+void RankTimeline::add_waiting(const PieceCutter& cutter, Iteration& iteration) const {
+    for (const TimeKind piece : {TimeKind::waiting, TimeKind::bubble}) {
+        const std::int64_t ns = std::min(inner_waiting_.certain[piece], iteration.pieces[TimeKind::compute]);
+        iteration.pieces[TimeKind::compute] -= ns;
+        iteration.pieces[piece] += ns;
+    }
+    if (!inner_waiting_.is_known) return;
+    const std::int64_t waiting_ns = iteration.pieces[TimeKind::waiting] + inner_waiting_.perhaps_ns;
+    iteration.wait_ms = static_cast<double>(waiting_ns) * 1e-6;
+    iteration.avoidable_ms = static_cast<double>(cutter.avoidable_ns(waiting_ns)) * 1e-6;
 }
 
 void RankTimeline::cut_outside(std::int64_t begin_ns, std::int64_t end_ns, TimeKind first) {

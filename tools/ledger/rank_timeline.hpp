@@ -3,6 +3,7 @@
 // Rank timeline: the steps of one rank one after the other, cut into iterations, and what lies outside of them.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,7 +23,9 @@ struct Iteration {
     std::int64_t rows_ns = 0;       // from its first row to its last
     std::int64_t steps = 1;         // that the length is of: it and those that were not recorded
     bool is_followed = false;       // so that its length is known
-    PieceTimes pieces;  // of all of its length, or of its rows, if other steps follow that were not recorded
+    PieceTimes pieces;          // of all of its length, or of its rows, if other steps follow that were not recorded
+    double wait_ms = NAN;       // for late ranks; NaN where nobody knows
+    double avoidable_ms = NAN;  // of it: by how much earlier the iteration would end without
     std::span<const Exposure> exposures;
 };
 
@@ -39,8 +42,8 @@ struct RankOutside {
 struct StepSegments {
     std::int64_t step = 0;
     std::uint32_t step_index = 0;
-    Interval rows{0, 0};               // from its first row to its last
-    std::int64_t more_waiting_ns = 0;  // that segments of compute contain
+    Interval rows{0, 0};  // from its first row to its last
+    InnerWaiting inner_waiting;
     std::span<const SpanSegment> segments;
 };
 
@@ -80,6 +83,7 @@ class RankTimeline {
     void begin(std::int64_t first_ns);
     void enter(const StepSegments& step);
     [[nodiscard]] Iteration settle(const StepSegments* next, PieceCutter& cutter);
+    void add_waiting(const PieceCutter& cutter, Iteration& iteration) const;
     void cut_outside(std::int64_t begin_ns, std::int64_t end_ns, TimeKind first);
     void carry(std::int64_t end_ns);
 
@@ -95,7 +99,7 @@ class RankTimeline {
     std::uint32_t step_index_ = 0;
     Interval rows_{0, 0};
     std::int64_t last_end_ns_ = INT64_MIN;  // of all spans
-    std::int64_t more_waiting_ns_ = 0;
+    InnerWaiting inner_waiting_;
     std::uint32_t start_ = 0;
     std::uint32_t since_start_ = 0;
 };

@@ -62,7 +62,7 @@ std::optional<Sum> find_behind_work(OnStream all, const Interval& phase, const L
     if (std::isnan(work_ns) || goes_on_behind) return std::nullopt;
     const std::int64_t until_ns = last.is_at_end ? last.interval.begin_ns + last.waiting_ns : phase.end_ns;
     const std::int64_t ns = std::max<std::int64_t>(0, until_ns - phase.begin_ns - static_cast<std::int64_t>(work_ns));
-    return Sum{ns, last.is_for_late ? ns : 0, ns};
+    return Sum{ns, ns, ns, last.is_for_late};
 }
 
 Sum find_on_stream(OnStream comm, const Interval& phase, const LaunchFacts* facts) {
@@ -72,23 +72,17 @@ Sum find_on_stream(OnStream comm, const Interval& phase, const LaunchFacts* fact
         std::any_of(comm.begin(), comm.end(), [](const CommBesideWork& one) { return one.is_at_end; });
     const std::int64_t behind_ns = phase.end_ns - comm.back().interval.end_ns;
     Queue all;
-    Queue for_late;
-    Sum held;
+    std::int64_t held_ns = 0;
     std::int64_t launch_ns = 0;  // of the one before
     for (const CommBesideWork& one : comm) {
         const bool has_launch = one.launch_ns != SpanSegment::no_launch;
         const std::int64_t host_ns = has_launch ? one.launch_ns - launch_ns : 0;
         launch_ns = has_launch ? one.launch_ns : one.interval.begin_ns;
-        const std::int64_t held_ns = one.is_late ? held_up_ns(one, behind_ns, host_ns) : 0;
+        if (one.is_late) held_ns += held_up_ns(one, behind_ns, host_ns);
         all.add(one.waiting_ns, one.is_late);
-        held.hidden_ns += held_ns;
-        if (!one.is_for_late) continue;
-        for_late.add(one.waiting_ns, one.is_late);
-        held.for_late_ns += held_ns;
     }
     const std::int64_t ns = all.waiting_ns(ends_phase);
-    if (ends_phase) return {ns, for_late.waiting_ns(true), ns};
-    return {ns, std::max(for_late.waiting_ns(false), held.for_late_ns), held.hidden_ns};
+    return {ns, ends_phase ? ns : std::max(ns, held_ns), ends_phase ? ns : held_ns, comm.back().is_for_late};
 }
 
 }  // namespace
@@ -115,8 +109,10 @@ WaitsBesideWork::Sum WaitsBesideWork::until(const Interval& phase, const LaunchF
     for_each_stream([&](OnStream comm) {
         const Sum sum = find_on_stream(comm, phase, facts);
         most.ns = std::max(most.ns, sum.ns);
-        most.for_late_ns = std::max(most.for_late_ns, sum.for_late_ns);
-        most.hidden_ns = std::max(most.hidden_ns, sum.hidden_ns);
+        most.certain_ns = std::max(most.certain_ns, sum.certain_ns);
+        if (sum.waiting_ns <= most.waiting_ns) return;
+        most.waiting_ns = sum.waiting_ns;
+        most.is_for_late = sum.is_for_late;
     });
     return most;
 }

@@ -57,11 +57,10 @@ struct LaunchFacts {
 class WaitsBesideWork {
   public:
     struct Sum {
-        std::int64_t ns = 0;
-        std::int64_t for_late_ns = 0;
-        std::int64_t hidden_ns = 0;  // which no row shows where
-
-        [[nodiscard]] double ms() const { return static_cast<double>(ns) * 1e-6; }
+        std::int64_t ns = 0;          // that are no own work
+        std::int64_t waiting_ns = 0;  // at least as much, of which own work is not known to be less
+        std::int64_t certain_ns = 0;  // of that: in which the phase did not go on
+        bool is_for_late = false;     // that waiting
     };
 
     void clear() { all_.clear(); }

@@ -327,13 +327,12 @@ class Finder {
         return waits_ms;
     }
 
-    /// By how much the others, of whom `others_ms` is the median, wait longer than these, in a slow step, mean. NaN if
-    /// that is not known of both.
-    [[nodiscard]] double longer_waits_ms(const Straggler& one, const std::vector<double>& others_ms,
-                                         const StepMatrix& waits) const {
+    /// By how much the others, of whom `others_ms` is the median, wait longer than these, by slow step. Empty if that
+    /// is not known of both.
+    [[nodiscard]] std::vector<double> longer_waits_ms(const Straggler& one, const std::vector<double>& others_ms,
+                                                      const StepMatrix& waits) const {
         const std::vector<double> own_ms = quantiles_over_ranks(waits, one.rank_indices, 0.5);
-        const auto longer_ms = waits_of(one.slow, [&](std::size_t step) { return others_ms[step] - own_ms[step]; });
-        return longer_ms.empty() ? NAN : mean_of(longer_ms);
+        return waits_of(one.slow, [&](std::size_t step) { return others_ms[step] - own_ms[step]; });
     }
 
     // The job loses at most what these exceed the others by, and what each of the others need not wait.
@@ -343,21 +342,21 @@ class Finder {
         constexpr double least_quantile = 0.25;  // the least may be of lost rows
         const std::vector<std::vector<double>> avoidable_ms =
             quantiles_over_ranks(table_.avoidable_ms, others, std::array{least_quantile, 0.5});
-        const double longer_ms = longer_waits_ms(one, others_ms, table_.wait_ms);
-        const bool is_known = !std::isnan(longer_ms);
+        const std::vector<double> longer_ms = longer_waits_ms(one, others_ms, table_.wait_ms);
+        const bool is_known = !longer_ms.empty();
         double most_ms = std::min(one.all_excess_ms, least_wait_ms(one.slow, others, table_.avoidable_ms));
         if (const auto least = waits_of(one.slow, [&](std::size_t step) { return avoidable_ms[0][step]; });
             !least.empty())
             most_ms = std::min(most_ms, mean_of(least));
         one.is_waiting_known = is_known || (waits_ms.empty() && !knows_waits(one.rank_indices));
-        judge(one, is_known, longer_ms, most_ms);
+        judge(one, longer_ms, most_ms);
         const std::vector<double> uncovered_ms = quantiles_over_ranks(table_.uncovered_ms, others, 0.5);
         one.may_keep_waiting =
-            !one.keeps_waiting && longer_waits_ms(one, uncovered_ms, table_.uncovered_ms) > one.excess_ms / 2;
+            !one.keeps_waiting && mean_of(longer_waits_ms(one, uncovered_ms, table_.uncovered_ms)) > one.excess_ms / 2;
         if (!is_known) return;
         constexpr double much_longer = 1.25;
-        one.waited_share = share_of(one.slow, longer_waits_ms(one, avoidable_ms[1], table_.avoidable_ms));
-        one.is_up_to_hosts = share_of(one.slow, longer_ms) > much_longer * one.waited_share;
+        one.waited_share = share_of(one.slow, mean_of(longer_waits_ms(one, avoidable_ms[1], table_.avoidable_ms)));
+        one.is_up_to_hosts = share_of(one.slow, mean_of(longer_ms)) > much_longer * one.waited_share;
         const std::vector<bool> may_be_slow = steps_that_may_be_slow(one);
         one.least_wait_share = share_of(may_be_slow, least_wait_ms(may_be_slow, others, table_.wait_ms));
         one.waiters_median_wait_ms = median_of(waits_ms);
@@ -392,13 +391,14 @@ class Finder {
         return ms * static_cast<double>(std::count(slow.begin(), slow.end(), true)) / all_ms_;
     }
 
-    void judge(Straggler& one, bool is_known, double longer_ms, double most_ms) const {
+    void judge(Straggler& one, const std::vector<double>& longer_ms, double most_ms) const {
         constexpr double most_explained = 1.5;  // times its excess: it has work in phases that hide it
         const bool is_uncovered = one.phase == uncovered_name;
         const double margin = is_uncovered ? StragglerRules::uncovered_margin : StragglerRules::least_margin;
-        one.keeps_waiting = is_known ? longer_ms > margin * one.excess_ms : !is_uncovered && !one.is_of_some;
+        one.keeps_waiting =
+            longer_ms.empty() ? !is_uncovered && !one.is_of_some : median_of(longer_ms) > margin * one.excess_ms;
         one.cost_share = share_of(one.slow, most_ms);
-        if (!one.is_waiting_known || longer_ms > most_explained * one.all_excess_ms) one.cost_share.reset();
+        if (!one.is_waiting_known || mean_of(longer_ms) > most_explained * one.all_excess_ms) one.cost_share.reset();
         one.is_costly = one.keeps_waiting && one.cost_share.value_or(1) > Replay::least_cost;
     }
 
