@@ -7,6 +7,7 @@ Exits with 77 (skipped, for Meson) where pytest or a module is missing, or where
 """
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -45,6 +46,7 @@ def main():
     outcomes = Outcomes()
     status = pytest.main(["-q", "-rs", "-p", "no:cacheprovider", *arguments], plugins=[outcomes])
     none_failed = status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    gc.freeze()  # at the end nothing is searched for garbage
     all_skipped = none_failed and outcomes.counts["skipped"] > 0 and outcomes.counts["passed"] == 0
     return SKIPPED_STATUS if all_skipped else int(status)
 
