@@ -6,9 +6,9 @@ import os
 import pathlib
 import random
 import re
-import subprocess
 
 import pytest
+from both_builds import run_command
 from rank_files import START_NS, line_of, rank_path, run_row
 from simulation import Simulation
 
@@ -89,8 +89,7 @@ class Command:
         self.folder = folder
 
     def __call__(self, *arguments, status=0, stdin=b"", env=None):
-        done = subprocess.run([self.program, *map(str, arguments)], input=stdin, capture_output=True, timeout=120,
-                              cwd=self.folder, env={**os.environ, **(env or {})}, check=False)
+        done = run_command(arguments, input=stdin, cwd=self.folder, env={**os.environ, **(env or {})})
         assert done.returncode == status, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
         return done
 

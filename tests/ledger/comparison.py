@@ -3,12 +3,11 @@
 
 import concurrent.futures
 import json
-import os
-import subprocess
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from both_builds import run_command
 from truth import PIECES, truth_of
 
 TOLERANCE = 0.005  # of the elapsed time
@@ -16,8 +15,7 @@ PROCESSES = 2
 
 
 def run_cep(*arguments):
-    command = [os.environ["CEP_COMMAND"], *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    done = run_command(arguments)
     if done.returncode != 0:
         raise RuntimeError(f"cep {arguments}: status {done.returncode}: {done.stderr.decode()[-2000:]}")
     return done.stdout
