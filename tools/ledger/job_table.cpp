@@ -50,16 +50,14 @@ class Builder {
         make_matrices();
         find_uses();
         find_launches();
-        const Totals all = add_ranks();
+        add_ranks();
         spans_.of_rank = {};
         Ledger ledger = collector_->finish(table_.ranks, builder_options_.peak_flops);
         ledger.other_reading_ms = reading_.other_ms;
+        table_.has_comm = ledger.comm_ms > 0;
         complete_partial_steps();
         add_own_work(ledger);
         table_.median_step_ms = quantiles_over_ranks(table_.step_ms, 0.5);
-        table_.has_comm = all.comm_ms > 0;
-        table_.waits_inside = all.waits_inside;
-        table_.matched_comm = all.comm_ms > 0 ? all.matched_ms / all.comm_ms : 0;
         return {std::move(table_), std::move(ledger)};
     }
 
@@ -68,25 +66,6 @@ class Builder {
     using PhaseUses = std::vector<PhaseUse>;
     /// How many spans of a local phase each rank has in each step.
     using Counts = StepMatrix;
-
-    struct Totals {
-        double comm_ms = 0;
-        double matched_ms = 0;
-        bool waits_inside = false;  // in steps of the table
-
-        void add(const Totals& other) {
-            comm_ms += other.comm_ms;
-            matched_ms += other.matched_ms;
-            waits_inside |= other.waits_inside;
-        }
-    };
-
-    /// Some ranks, and what they add to sums over ranks. Threads write to neighbours at the same time.
-    struct alignas(128) Tile {
-        std::size_t first_rank;
-        std::size_t last_rank;  // behind the last
-        Totals totals{};
-    };
 
     void find_ranks() {
         for (const auto& [rank, all_series] : job_.ranks) {
@@ -229,22 +208,17 @@ class Builder {
     }
 
     // A rank goes through the steps in their order, as an iteration ends where the next one begins.
-    Totals add_ranks() {
-        std::vector<Tile> tiles;
+    void add_ranks() {
         const std::size_t ranks = std::max<std::size_t>(1, (series_.size() + rank_tiles - 1) / rank_tiles);
-        for (std::size_t first = 0; first < series_.size(); first += ranks)
-            tiles.push_back({first, std::min(first + ranks, series_.size())});
-        for_all(tiles.size(), threads_, [&](std::size_t i) { add_tile(tiles[i]); });
-        Totals all;
-        for (const Tile& tile : tiles) all.add(tile.totals);
-        return all;
+        for_all((series_.size() + ranks - 1) / ranks, threads_,
+                [&](std::size_t tile) { add_ranks(tile * ranks, std::min((tile + 1) * ranks, series_.size())); });
     }
 
-    void add_tile(Tile& tile) {
+    void add_ranks(std::size_t first, std::size_t behind_last) {
         StepAnalyser analyser(reading_, job_.collectives);
         PieceCutter cutter;
         StepWalk walk(spans_.steps.size());
-        for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank) {
+        for (std::size_t rank = first; rank < behind_last; ++rank) {
             const PhaseUses& uses = *uses_[rank];
             RankCollector of_ledger(*collector_, rank, *series_[rank], uses, cutter,
                                     [this, rank](std::uint32_t step, const SeenTime& seen) {
@@ -257,9 +231,6 @@ class Builder {
             walk.start(spans_.of_rank[rank]);
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
                 const RankStep& of_rank = analyser.analyse(spans, spans_.of_rank[rank].phases(), uses);
-                tile.totals.comm_ms += of_rank.all_comm_ms;
-                tile.totals.matched_ms += of_rank.matched_ms;
-                tile.totals.waits_inside |= of_rank.waits_inside && in_table_[spans.front().step] != nowhere;
                 if (const std::uint32_t step = in_table_[spans.front().step]; step != nowhere)
                     add_step(rank * table_.steps.size() + step, of_rank, uses);
                 of_ledger.add_step(spans.front().step, of_rank);

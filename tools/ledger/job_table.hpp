@@ -60,8 +60,6 @@ struct JobTable {
     std::size_t folded_phases = 0;  // which the last of `local` stands for: so many that each needs too much memory
     bool has_step_spans = false;
     bool has_comm = false;
-    bool waits_inside = false;           // phases contain waiting, of which it is an estimate what was beside work
-    double matched_comm = 0;             // share of the time in communication that was matched with that of other ranks
     std::vector<double> median_step_ms;  // of step_ms, over ranks, by step
     StepMatrix step_ms;                  // the step span; without any, from the first begin of the step to the last end
     StepMatrix comm_ms;                  // in all communication, overlaps once

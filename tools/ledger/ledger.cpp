@@ -72,6 +72,7 @@ class LedgerBuilder {
         ledger.startup_steps = find_startup_steps(warm_ups);
         double steps = 0;
         double iteration_ms = 0;
+        double all_comm_ms = 0;
         for (std::size_t i = 0; i < tallies_.size(); ++i) {
             const RankTally& tally = tallies_[i];
             RankLedger& rank = ledger.ranks[i];
@@ -85,9 +86,13 @@ class LedgerBuilder {
             ledger.step_span_ms += rank.step_span_ms;
             ledger.comm_ms += tally.comm_ms;
             ledger.hidden_comm_ms += tally.hidden_comm_ms;
+            ledger.matched_comm += tally.matched_comm_ms;
+            ledger.waits_inside |= tally.waits_inside;
+            all_comm_ms += tally.all_comm_ms;
             steps += static_cast<double>(rank.steps);
             iteration_ms += static_cast<double>(rank.iteration_ns) * 1e-6;
         }
+        if (all_comm_ms > 0) ledger.matched_comm /= all_comm_ms;
         if (steps > 0) ledger.step_times.mean_ms = iteration_ms / steps;
         ledger.device_without_peak = find_device_without_peak();
         ledger.run = throughput_of(ledger, false);

@@ -103,6 +103,8 @@ struct Ledger {
     double step_span_ms = 0;          // sum over ranks: of spans that enclose the others
     double comm_ms = 0;               // sum over ranks: in any communication, hidden or not
     double hidden_comm_ms = 0;        // of comm_ms
+    double matched_comm = 0;          // the share of spans of communication that was matched with other ranks
+    bool waits_inside = false;        // phases contain waiting, of which it is an estimate what was beside work
     bool is_timed = true;             // rows have starts; else only recorded steps are counted, by their durations
     Throughput run;                   // of all of its time
     Throughput steady;                // without start-up, checkpoints, evaluation, restarts and steps done again
@@ -155,6 +157,9 @@ struct RankTally {
     std::int64_t last_step = 0;
     double comm_ms = 0;
     double hidden_comm_ms = 0;
+    double all_comm_ms = 0;        // of all spans, overlapping or not
+    double matched_comm_ms = 0;    // of it
+    bool waits_inside = false;     // phases contain waiting
     std::vector<Iteration> first;  // the first ones after each start, without exposures
     struct Marked {
         TimeKind piece;

@@ -114,6 +114,9 @@ RankCollector::RankCollector(LedgerCollector& all, std::size_t rank, const std::
 // From the first step with starts on, those without do not count.
 void RankCollector::add_step(std::uint32_t step, const RankStep& of_rank) {
     tally_.comm_ms += of_rank.comm_ms;
+    tally_.all_comm_ms += of_rank.all_comm_ms;
+    tally_.matched_comm_ms += of_rank.matched_ms;
+    tally_.waits_inside |= of_rank.waits_inside;
     ledger_.step_span_ms += of_rank.step_span_ms;
     if (of_rank.extent.empty()) return add_untimed(step, of_rank);
     if (timeline_.empty()) {

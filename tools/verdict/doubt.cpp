@@ -19,8 +19,8 @@ constexpr double much_waiting = 0.1;  // of a step: no job that waits so long is
 constexpr double unexplained = 1.5;   // waiting than what is timed explains
 
 /// Of a step: in collectives, beside which no work runs, that were not matched with those of other ranks.
-double unmatched_share(const JobTable& table) {
-    return (1 - table.matched_comm) * typical_ms(table.exposed_ms) / typical_ms(table.step_ms);
+double unmatched_share(const JobTable& table, const Ledger& ledger) {
+    return (1 - ledger.matched_comm) * typical_ms(table.exposed_ms) / typical_ms(table.step_ms);
 }
 
 /// What the rank with the least communication spends in it.
@@ -97,7 +97,7 @@ void abstain_on_waiting(const JudgedJob& judged, Verdict& verdict) {
                 likely->ranks.front()),
             "record more steps");
     if (judged.groups.size() != 1) return;
-    if (!judged.table.waits_inside && waits_more_than_work_explains(judged, wait_ms))
+    if (!verdict.ledger.waits_inside && waits_more_than_work_explains(judged, wait_ms))
         return verdict.abstain(
             fmt::format("ranks wait {} a step for each other, and what they do before does not explain it",
                         format_duration_ms(wait_ms)),
@@ -117,7 +117,7 @@ std::string describe_longer(const Finding& one) {
 // Who is longer in a phase, or waits, may do so for a collective that one of the ranks has no row of.
 void abstain_on_unmatched(const JobTable& table, Verdict& verdict) {
     const std::string advice = "give collectives their group and coll, and time them on all ranks";
-    const double share = unmatched_share(table);
+    const double share = unmatched_share(table, verdict.ledger);
     const bool may_wait = verdict.shares && lateness_of(*verdict.shares) > little_comm;
     if (share > little_comm && verdict.shares && (may_wait || !verdict.harmless().empty()))
         return verdict.abstain(fmt::format("{} of a step is in collectives that could not be matched between ranks",
