@@ -2,7 +2,6 @@
 #include "verdict/straggler.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -339,15 +338,12 @@ class Finder {
     void bound_cost(Straggler& one, const std::vector<std::size_t>& others) const {
         const std::vector<double> others_ms = quantiles_over_ranks(table_.wait_ms, others, 0.5);
         const std::vector<double> waits_ms = waits_of(one.slow, [&](std::size_t step) { return others_ms[step]; });
-        constexpr double least_quantile = 0.25;  // the least may be of lost rows
-        const std::vector<std::vector<double>> avoidable_ms =
-            quantiles_over_ranks(table_.avoidable_ms, others, std::array{least_quantile, 0.5});
+        const std::vector<double> avoidable_ms = quantiles_over_ranks(table_.avoidable_ms, others, 0.5);
         const std::vector<double> longer_ms = longer_waits_ms(one, others_ms, table_.wait_ms);
         const bool is_known = !longer_ms.empty();
-        double most_ms = std::min(one.all_excess_ms, least_wait_ms(one.slow, others, table_.avoidable_ms));
-        if (const auto least = waits_of(one.slow, [&](std::size_t step) { return avoidable_ms[0][step]; });
-            !least.empty())
-            most_ms = std::min(most_ms, mean_of(least));
+        constexpr double least_quantile = 0.25;  // the least may be of lost rows
+        const double most_ms =
+            std::min(one.all_excess_ms, least_wait_ms(one.slow, others, table_.avoidable_ms, least_quantile));
         one.is_waiting_known = is_known || (waits_ms.empty() && !knows_waits(one.rank_indices));
         judge(one, longer_ms, most_ms);
         const std::vector<double> uncovered_ms = quantiles_over_ranks(table_.uncovered_ms, others, 0.5);
@@ -355,10 +351,10 @@ class Finder {
             !one.keeps_waiting && mean_of(longer_waits_ms(one, uncovered_ms, table_.uncovered_ms)) > one.excess_ms / 2;
         if (!is_known) return;
         constexpr double much_longer = 1.25;
-        one.waited_share = share_of(one.slow, mean_of(longer_waits_ms(one, avoidable_ms[1], table_.avoidable_ms)));
+        one.waited_share = share_of(one.slow, mean_of(longer_waits_ms(one, avoidable_ms, table_.avoidable_ms)));
         one.is_up_to_hosts = share_of(one.slow, mean_of(longer_ms)) > much_longer * one.waited_share;
         const std::vector<bool> may_be_slow = steps_that_may_be_slow(one);
-        one.least_wait_share = share_of(may_be_slow, least_wait_ms(may_be_slow, others, table_.wait_ms));
+        one.least_wait_share = share_of(may_be_slow, least_wait_ms(may_be_slow, others, table_.wait_ms, 0));
         one.waiters_median_wait_ms = median_of(waits_ms);
     }
 
@@ -375,10 +371,13 @@ class Finder {
         return slow;
     }
 
-    /// What each of the others waits at least in a slow step, mean.
+    /// What each of the others waits at least in a slow step, mean: `quantile` over them. Another rank that comes as
+    /// late in a step waits for nobody there, and the others for it, too.
     [[nodiscard]] double least_wait_ms(const std::vector<bool>& slow, const std::vector<std::size_t>& others,
-                                       const StepMatrix& waits) const {
-        double least_ms = std::numeric_limits<double>::infinity();
+                                       const StepMatrix& waits, double quantile) const {
+        const std::vector<double> of_steps = quantiles_over_ranks(waits, others, quantile);
+        const auto in_step = waits_of(slow, [&](std::size_t step) { return of_steps[step]; });
+        double least_ms = in_step.empty() ? std::numeric_limits<double>::infinity() : mean_of(in_step);
         for (const std::size_t rank : others)
             if (const auto of_rank = waits_of(slow, [&](std::size_t step) { return waits.at(rank, step); });
                 !of_rank.empty())
