@@ -16,7 +16,7 @@ class Writer:
         """``kept_ranks``: of the layout half. ``stops``: the last step of a rank, by rank. ``marks``: steps behind which
         each rank sets a mark, of a checkpoint."""
         self.program, self.layout, self.extra_row = program, layout, extra_row
-        self.starts, self.ends = starts, ends
+        self.starts, self.ends = starts.tolist(), ends.tolist()  # formatted in half the time
         self.rng = np.random.default_rng([seed, 2])
         self.kept_ranks, self.stops, self.marks = kept_ranks, stops or {}, marks
         self.stride = 5 if layout == "sampled" else 1
@@ -39,8 +39,10 @@ class Writer:
 
     def write(self, folder):
         by_rank = {rank: [] for rank in range(self.program.ranks)}
-        for place, row in enumerate(self.program.rows):
-            by_rank[row.rank].append((row, self.coll_of_row[place]))
+        for row, coll in zip(self.program.rows, self.coll_of_row):
+            name = self.extra_row if row.name == "extra" else row.name
+            if name:
+                by_rank[row.rank].append((row, name, coll or (0, 0), self.template(row, name, coll).format))
         for rank, rows in by_rank.items():
             if self.layout == "half" and rank not in self.kept_ranks:
                 continue
@@ -60,17 +62,14 @@ class Writer:
 
     def step_lines(self, rank, rows, step):
         """In the order in which they end."""
-        starts, ends = self.starts[step].tolist(), self.ends[step].tolist()  # formatted in half the time
-        seqs, made = {}, []
-        for row, coll in rows:
+        starts, ends = self.starts[step], self.ends[step]
+        shift_ns, seqs, made = self.shift_ns(rank), {}, []
+        for row, name, (number, of_step), line in rows:
             start, end = starts[row.first], ends[row.last]
-            name = row.name
-            if name == "extra":
-                if not self.extra_row or end - start < 1e-6:
-                    continue
-                name = self.extra_row
+            if row.name == "extra" and end - start < 1e-6:
+                continue
             seq = seqs[name] = seqs.get(name, -1) + 1
-            made.append((end, self.line(rank, step, row, name, start, end, seq, coll)))
+            made.append((end, line(step, end - start, shift_ns + round(start * 1e6), seq, step * of_step + number)))
         if self.layout in ENCLOSED:
             first = self.program.first_of_stream[rank, 1]
             end = max(one[0] for one in made)
@@ -84,21 +83,19 @@ class Writer:
     def depth(self, depth):
         return "" if self.layout == "no_depth" else f'"depth":{depth},'
 
-    def line(self, rank, step, row, name, start, end, seq, coll):
-        text = f'{{"name":"{name}","step":{step},"rank":{rank},"duration_ms":{end - start:.6f}'
-        if self.layout == "flat":
-            return text + "}"
-        text += f',"start_ns":{self.shift_ns(rank) + round(start * 1e6)}'
-        if self.layout == "lean":
-            return text + "}"
-        if row.stream is None:
-            text += f',"host_ms":{end - start:.6f},"kind":"{row.kind}","clock":"host",{self.depth(row.depth)}"seq":{seq}'
-        else:
-            text += (f',"host_ms":0.1,"lag_ms":{HOST_AHEAD_MS},"kind":"{row.kind}","clock":"gpu","seq":{seq},'
+    def template(self, row, name, coll):
+        """Of a line: its values are the step, the duration, the start, and the numbers in the step and of the collective."""
+        text = f'{{{{"name":"{name}","step":{{0}},"rank":{row.rank},"duration_ms":{{1:.6f}}'
+        if self.layout != "flat":
+            text += ',"start_ns":{2}'
+        if self.layout not in FLAT and row.stream is None:
+            text += f',"host_ms":{{1:.6f}},"kind":"{row.kind}","clock":"host",{self.depth(row.depth)}"seq":{{3}}'
+        elif self.layout not in FLAT:
+            text += (f',"host_ms":0.1,"lag_ms":{HOST_AHEAD_MS},"kind":"{row.kind}","clock":"gpu","seq":{{3}},'
                      f'{self.depth(row.depth)}"device":0,"stream":{row.stream}')
-        if row.group is not None and self.layout != "no_coll":
-            text += f',"group":"{row.group}","coll":{step * coll[1] + coll[0]}'
-        return text + "}"
+        if coll and self.layout not in (*FLAT, "no_coll"):
+            text += f',"group":"{row.group}","coll":{{4}}'
+        return text + "}}"
 
     def mark(self, rank, step):
         start_ns = self.shift_ns(rank) + round(self.ends[step][self.program.last[rank, 1]] * 1e6)

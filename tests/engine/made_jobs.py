@@ -58,18 +58,19 @@ class Machine(Program):
 
     def rank_rows(self, starts, ends):
         """By rank."""
-        rows, ended = defaultdict(list), np.zeros(self.ranks)
+        rows, ended = defaultdict(list), [0.0] * self.ranks
         ranks = np.array([op.rank for op in self.ops])
+        ended_by_rank = np.array([ends[:, ranks == rank].max(axis=1) for rank in range(self.ranks)]).T.tolist()
+        starts, ends = starts.tolist(), ends.tolist()
         for step in range(len(starts)):
-            began = ended
-            ended = np.array([ends[step][ranks == rank].max() for rank in range(self.ranks)])
+            began, ended = ended, ended_by_rank[step]
             counts = defaultdict(int)
             for name, kind, first, last, depth, collective in self.spans:
                 op = self.ops[first]
-                if ends[step, last] > starts[step, first]:
+                if ends[step][last] > starts[step][first]:
                     seq = counts[op.rank, name]
                     counts[op.rank, name] += 1
-                    rows[op.rank].append(row_of(step, name, kind, op, starts[step, first], ends[step, last], depth, seq,
+                    rows[op.rank].append(row_of(step, name, kind, op, starts[step][first], ends[step][last], depth, seq,
                                                 collective))
             for rank in range(self.ranks):
                 op = self.ops[self.last[rank, MAIN]]
@@ -78,8 +79,8 @@ class Machine(Program):
 
 
 def row_of(step, name, kind, op, start, end, depth, seq, collective):
-    row = {"name": name, "step": step, "rank": op.rank, "duration_ms": round(float(end - start), 6),
-           "start_ns": START_NS + round(float(start) * 1e6), "kind": kind, "seq": seq, "depth": depth,
+    row = {"name": name, "step": step, "rank": op.rank, "duration_ms": round(end - start, 6),
+           "start_ns": START_NS + round(start * 1e6), "kind": kind, "seq": seq, "depth": depth,
            "clock": "host" if op.stream is HOST else "gpu"}
     if op.stream is not HOST:
         row["stream"] = op.stream

@@ -146,7 +146,10 @@ class Program:
 
     def run(self, durations):
         """Starts and ends of all operations, by step. ``durations``: by step and operation, milliseconds."""
-        order, earlier = self.compile(), self.earlier_waits()
+        order, earlier = self.compile(), [tuple(waits) for waits in self.earlier_waits()]
+        sets = list(set(earlier))
+        places = {waits: place for place, waits in enumerate(sets)}
+        set_of = [places[waits] for waits in earlier]
         after = [tuple(op.after) for op in self.ops]
         is_alone = [op.meeting is None for op in self.ops]
         launched = [op.launched for op in self.ops]
@@ -155,13 +158,14 @@ class Program:
         for step in range(len(durations)):
             own, last_ended, start = durations[step].tolist(), ended, [0.0] * len(self.ops)
             ended = [0.0] * len(self.ops)
+            begins = [max([last_ended[one] for one in waits]) for waits in sets]
             for number, members in order:
                 if number is None:
                     end = max(start[one] for one in members) + max(own[one] for one in members)
                     for one in members:
                         ended[one] = end
                     continue
-                begin = max(last_ended[one] for one in earlier[number])
+                begin = begins[set_of[number]]
                 for other in after[number]:
                     if ended[other] > begin:
                         begin = ended[other]

@@ -5,10 +5,7 @@ import json
 
 START_NS = 1_763_700_000_000_000_000
 MS = 1_000_000
-
-
-def line_of(row):
-    return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
+line_of = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def rank_path(folder, rank):
