@@ -115,7 +115,6 @@ class StepAnalyser {
     void by_durations();
     void by_intervals();
     void take_local(Item& item, std::int64_t blocked_ns);
-    void find_comm();
     [[nodiscard]] WaitsBesideWork::Sum find_blocked(const Item& local, std::size_t first_comm);
     void sort_by_what_they_block(const Item& local, std::size_t first_comm);
     void find_step_ms();

@@ -3,42 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/depths.hpp"
 
 namespace cep::tool {
 namespace {
-
-/// The waiting in collectives one behind the other. Those that are late began when the one before ended, so that the
-/// rank was ready for them before: nobody knows when.
-class Queue {
-  public:
-    void add(std::int64_t waiting_ns, bool is_late) {
-        const std::int64_t more_ns = std::max<std::int64_t>(0, waiting_ns - last_ns_);
-        new_ns_ += more_ns;
-        last_ns_ = waiting_ns;
-        if (is_late) {
-            ++late_;
-            late_ns_ += more_ns;
-        } else if (++timely_ > 1) {
-            timely_ns_ += more_ns;
-        }
-    }
-    /// `ends_phase`: the phase ends with the last of them. Then those that were late waited for as much more as the
-    /// others did, one by one; what does not end with its communication shows by its end how late that was.
-    [[nodiscard]] std::int64_t waiting_ns(bool ends_phase) const {
-        if (!ends_phase || timely_ < 2) return new_ns_;
-        return new_ns_ + std::max<std::int64_t>(0, late_ * timely_ns_ / (timely_ - 1) - late_ns_);
-    }
-
-  private:
-    std::int64_t last_ns_ = 0;
-    std::int64_t new_ns_ = 0;  // of each, what exceeds the one before
-    std::int64_t late_ = 0;
-    std::int64_t late_ns_ = 0;  // of new_ns_
-    std::int64_t timely_ = 0;
-    std::int64_t timely_ns_ = 0;  // of new_ns_, but for the first: that was late before
-};
 
 /// Between two collectives of which one began when the other ended, the phase did as much as behind the last, and
 /// waited for the rest. `host_ns`: between their launches.
@@ -71,17 +41,17 @@ Sum find_on_stream(OnStream comm, const Interval& phase, const LaunchFacts* fact
     const bool ends_phase =
         std::any_of(comm.begin(), comm.end(), [](const CommBesideWork& one) { return one.is_at_end; });
     const std::int64_t behind_ns = phase.end_ns - comm.back().interval.end_ns;
-    Queue all;
+    std::int64_t ns = 0;
     std::int64_t held_ns = 0;
-    std::int64_t launch_ns = 0;  // of the one before
+    std::int64_t waiting_ns = 0;  // in the one before
+    std::int64_t launch_ns = 0;   // of the one before
     for (const CommBesideWork& one : comm) {
         const bool has_launch = one.launch_ns != SpanSegment::no_launch;
         const std::int64_t host_ns = has_launch ? one.launch_ns - launch_ns : 0;
         launch_ns = has_launch ? one.launch_ns : one.interval.begin_ns;
         if (one.is_late) held_ns += held_up_ns(one, behind_ns, host_ns);
-        all.add(one.waiting_ns, one.is_late);
+        ns += std::max<std::int64_t>(0, one.waiting_ns - std::exchange(waiting_ns, one.waiting_ns));
     }
-    const std::int64_t ns = all.waiting_ns(ends_phase);
     return {ns, ends_phase ? ns : std::max(ns, held_ns), ends_phase ? ns : held_ns, comm.back().is_for_late};
 }
 
