@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the Python package share: clean environments, scripts run as processes, rank files read back."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -45,6 +46,12 @@ os.environ["PYTHONPATH"] = path_with(WITHOUT_COMPILER)
 
 # These tests are of CPUs, wherever they run; those of GPUs are in tests/gpu.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+def needs_torch():
+    """Skips a file of tests where there is no PyTorch. Its processes import it, which takes seconds."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("no torch", allow_module_level=True)
 
 
 def is_configuration(variable):

@@ -10,8 +10,9 @@ import subprocess
 import sys
 
 import pytest
+from conftest import needs_torch
 
-torch = pytest.importorskip("torch.compiler")
+needs_torch()
 
 MOST_CALLS = {"gan": 0, "accumulating": 0, "lightning": 7, "transformers": 4}
 # With all steps recorded, and every second one: then hooks go on and off.

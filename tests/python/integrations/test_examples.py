@@ -4,8 +4,9 @@
 import importlib.util
 
 import pytest
+from conftest import needs_torch
 
-pytest.importorskip("torch")
+needs_torch()
 
 from framework_rows import FRAMEWORKS  # noqa: E402  # after the check that there is torch
 from framework_runs import run_example  # noqa: E402

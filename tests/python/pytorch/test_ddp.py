@@ -6,10 +6,10 @@ import sys
 
 import pytest
 from collective_rows import comm_rows, identities
-from conftest import end_ns
+from conftest import end_ns, needs_torch
 from ddp_looks import LOOKS
 
-pytest.importorskip("torch", reason="no torch")
+needs_torch()
 
 pytest_plugins = ("training_jobs",)
 

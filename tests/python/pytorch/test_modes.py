@@ -5,9 +5,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import RankFiles
+from conftest import RankFiles, needs_torch
 
-pytest.importorskip("torch", reason="no torch")
+needs_torch()
 
 pytest_plugins = ("training_jobs",)
 

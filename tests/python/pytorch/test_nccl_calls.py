@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import end_ns
+from conftest import end_ns, needs_torch
 from ddp_looks import LOOKS
 
-pytest.importorskip("torch", reason="no torch")
+needs_torch()
 FAKE_DRIVER = Path(os.environ.get("TEST_BUILD_DIRECTORY", ".")).resolve() / "tests" / "fake_cuda" / "libcuda.so.1"
 
 NCCL = """

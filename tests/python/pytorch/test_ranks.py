@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from conftest import needs_torch
 
-torch = pytest.importorskip("torch", reason="no torch")
+needs_torch()
 
 SPAWNED = """
 import torch, torch.distributed as dist

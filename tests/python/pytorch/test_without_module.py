@@ -4,10 +4,10 @@
 import sys
 
 import pytest
-from conftest import STAND_INS, path_with
+from conftest import STAND_INS, needs_torch, path_with
 from launched import EXAMPLE, run  # noqa: F401
 
-pytest.importorskip("torch", reason="no torch")
+needs_torch()
 
 CAUSE = "cep's extension module is missing (CEP_BINDING is ctypes), and PyTorch's hooks need it: install cep's wheel"
 WITHOUT = {"CEP_BINDING": "ctypes"}
