@@ -160,7 +160,8 @@ build_both_sanitized &
 [ "$o2" = failed ] || test_in "$build-o2" --no-suite both_builds
 processes=$(nproc) # these compute
 read -r asan <&3
-[ "$o2" = failed ] || export CEP_SECOND_COMMAND="$PWD/$build-o2/tools/cep"
+[ "$o2" = failed ] || CEP_SECOND_COMMAND=$(realpath "$build-o2/tools/cep")
+export CEP_SECOND_COMMAND
 [ "$asan" = failed ] || test_in "$build-asan"
 unset CEP_SECOND_COMMAND
 # What has threads, and often waits for the clock; no build is left that would use the time.
