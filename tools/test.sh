@@ -156,7 +156,7 @@ mkfifo "$folder/built"
 exec 3<>"$folder/built"
 rm -r "$folder"
 build_both_sanitized &
-# Tests of the command that try two builds at once do so below: their own part takes longer than the command.
+# The suite both_builds runs below, with the commands of this build and the next: what its tests do themselves takes longer.
 [ "$o2" = failed ] || test_in "$build-o2" --no-suite both_builds
 processes=$(nproc) # these compute
 read -r asan <&3

@@ -32,9 +32,9 @@ struct SpanSegment {
 
 /// What segments do not show of the waiting in a step.
 struct InnerWaiting {
-    PieceTimes certain;           // that segments of compute contain, nobody knows where
-    std::int64_t perhaps_ns = 0;  // in segments of compute, too: waiting for late ranks, or work
-    bool is_known = true;         // else no collective was matched
+    PieceTimes certain;           // inside of segments of compute; nobody knows where
+    std::int64_t perhaps_ns = 0;  // inside of them, too: either waiting for late ranks, or work
+    bool is_known = true;         // false: no collective was matched
 };
 
 /// What a phase is seen for.

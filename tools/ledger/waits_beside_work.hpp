@@ -57,10 +57,10 @@ struct LaunchFacts {
 class WaitsBesideWork {
   public:
     struct Sum {
-        std::int64_t ns = 0;          // that are no own work
-        std::int64_t waiting_ns = 0;  // at least as much, of which own work is not known to be less
-        std::int64_t certain_ns = 0;  // of that: in which the phase did not go on
-        bool is_for_late = false;     // that waiting
+        std::int64_t ns = 0;          // what is taken off the phase's own work
+        std::int64_t waiting_ns = 0;  // what counts as waiting: at least as much
+        std::int64_t certain_ns = 0;  // of waiting_ns, while the phase certainly did not go on
+        bool is_for_late = false;     // whether that waits for late ranks; else it is a bubble
     };
 
     void clear() { all_.clear(); }

@@ -335,7 +335,7 @@ class StepBuilder {
         }
     }
 
-    // Nor does one say what work waits for that is done in few steps: for what ended on another stream as it began.
+    // Nor does a template have work that is done in few steps: it waits for what ended on another stream as it began.
     template <typename Wait>
     void wait_for_what_ended(const OfRank& rank, const Piece& piece, Wait wait) const {
         for (const Piece& before : rank.pieces.all)
