@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <numeric>
 
 namespace cep::tool {
@@ -130,16 +131,16 @@ void RankCollector::add_step(std::uint32_t step, const RankStep& of_rank) {
 /// A step without starts.
 void RankCollector::add_untimed(std::uint32_t step, const RankStep& of_rank) {
     if (!timeline_.empty()) return;  // its time is that of the rows with starts
-    ledger_.pieces.add(of_rank.pieces);
+    const std::int64_t ns = of_rank.step_ms > 0 ? std::llround(of_rank.step_ms * 1e6) : 0;
+    const PieceTimes pieces = cutter_.cut({0, ns}, ns, of_rank.segments);
+    ledger_.pieces.add(pieces);
     ++ledger_.steps;
-    const double wait_ms =
-        of_rank.inner_waiting.is_known ? static_cast<double>(of_rank.pieces[TimeKind::waiting]) * 1e-6 : NAN;
+    const double wait_ms = of_rank.inner_waiting.is_known ? static_cast<double>(pieces[TimeKind::waiting]) * 1e-6 : NAN;
     add_seen({.step_index = step,
-              .pieces = of_rank.pieces,
+              .pieces = pieces,
               .wait_ms = wait_ms,
               .avoidable_ms = wait_ms,
-              .exposures = of_rank.exposures});
-    const std::int64_t ns = of_rank.pieces.sum_ns();
+              .exposures = cutter_.exposures()});
     all_.add_to_sum(step, {.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
 }
 

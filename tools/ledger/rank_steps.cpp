@@ -25,15 +25,11 @@ const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std
     start(phases);
     for (const StepSpan& span : spans) take(span, phases[span.phase]);
     result_.step_span_ms = step_ms_;
-    if (has_starts_) {
-        sort(local_);
-        sort(comm_);
-        keep_outermost();
-        by_intervals();
-    } else {
-        keep_least_deep();
-        by_durations();
-    }
+    sort(local_);
+    sort(comm_);
+    has_starts_ ? keep_outermost() : keep_least_deep();
+    by_intervals();
+    if (!has_starts_) place_segments();
     result_.inner_waiting.is_known = comm_.empty() || result_.matched_ms > 0;
     count_rows(spans);
     complete_lost();
@@ -91,7 +87,7 @@ void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
         if (phase.name != reading_.step_phase) return;
         step_ms_ += sample.duration_ms;
         if (sample.has_start()) {
-            const Interval whole{sample.start_ns, sample.start_ns + nanoseconds(sample.duration_ms)};
+            const Interval whole = sample.interval();
             step_ = has_step_ ? Interval{std::min(step_.begin_ns, whole.begin_ns), std::max(step_.end_ns, whole.end_ns)}
                               : whole;
         }
@@ -109,7 +105,7 @@ void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
     const std::vector<std::string>& others = reading_.of_other_threads;
     item.is_evaluation = (*uses_)[span.phase].piece == TimeKind::evaluation &&
                          std::find(others.begin(), others.end(), phase.name) == others.end();
-    if (sample.has_start()) item.interval = {sample.start_ns, sample.start_ns + nanoseconds(sample.duration_ms)};
+    item.interval = sample.interval();
     if (phase.kind == schema::Kind::comm) find_transfer(item);
 }
 
@@ -139,6 +135,18 @@ void StepAnalyser::keep_least_deep() {
     std::uint32_t least = Sample::max_depth;
     for (const Item& item : local_) least = std::min(least, item.sample->depth());
     std::erase_if(local_, [least](const Item& item) { return item.sample->depth() != least; });
+}
+
+// What is more than the step must have been side by side: then it is hidden by what comes before it in the order of
+// TimeKind.
+void StepAnalyser::place_segments() {
+    std::int64_t at_ns = 0;
+    std::stable_sort(result_.segments.begin(), result_.segments.end(),
+                     [](const SpanSegment& a, const SpanSegment& b) { return a.piece < b.piece; });
+    for (SpanSegment& segment : result_.segments) {
+        segment.interval = {at_ns, at_ns + segment.interval.length_ns()};
+        at_ns = segment.interval.end_ns;
+    }
 }
 
 // Spans of other threads have depths of their own, so that of two spans one is inside of the other only if it began
@@ -180,57 +188,13 @@ LocalTime& StepAnalyser::local_time_of(std::uint32_t phase) {
     return result_.local.back();
 }
 
-// Without times, the rows behind the step's are behind the step, and those before it are inside of it or not, as
-// reading_ says. What is more than the step must have been side by side.
-void StepAnalyser::by_durations() {
-    double inside_ms = 0;
-    double behind_ms = 0;
-    shares_.clear();
-    const auto add_row = [&](const Item& item) {
-        (item.sample->is_behind_step() ? behind_ms : inside_ms) += item.sample->duration_ms;
-    };
-    for (const Item& item : local_) {
-        LocalTime& time = local_time_of(item.phase);
-        time.own_ms += item.sample->duration_ms;
-        ++time.spans;
-        add_row(item);
-        shares_.push_back({item.phase, piece_of(item), item.sample->duration_ms});
-    }
-    for (const Item& item : comm_) {
-        result_.comm_ms += item.sample->duration_ms;
-        add_row(item);
-        shares_.push_back({item.phase, waiting_of(item), item.own_ms});
-        shares_.push_back({item.phase, TimeKind::transfer, item.sample->duration_ms - item.own_ms});
-    }
-    const double sum_ms = inside_ms + behind_ms;
-    result_.step_ms = has_step_ ? step_ms_ + behind_ms : sum_ms > 0 ? sum_ms : NAN;
-    if (sum_ms > 0 || has_step_) find_pieces(nanoseconds(result_.step_ms));
-}
-
-// In the order in which they hide each other, as long as there is room. Phases of one piece share what is left of it.
-void StepAnalyser::find_pieces(std::int64_t step_ns) {
-    std::array<double, piece_count> ms{};
-    for (const UntimedShare& share : shares_) ms[static_cast<std::size_t>(share.piece)] += share.ms;
-    for (std::size_t i = 0; i < ms.size(); ++i) {
-        result_.pieces.ns[i] = std::min(step_ns, nanoseconds(ms[i]));
-        step_ns -= result_.pieces.ns[i];
-    }
-    result_.pieces[TimeKind::uncovered] += step_ns;
-    for (const UntimedShare& share : shares_) {
-        const auto i = static_cast<std::size_t>(share.piece);
-        if (ms[i] <= 0) continue;
-        const double left = static_cast<double>(result_.pieces.ns[i]) / ms[i];
-        result_.exposures.push_back({share.phase, share.piece, static_cast<std::int64_t>(share.ms * left)});
-    }
-}
-
 void StepAnalyser::by_intervals() {
     comm_set_.clear();
     for (const Item& item : comm_) append(comm_set_, item.interval);
     result_.comm_ms = length_ms(comm_set_);
     compute_set_.clear();
     for (const Item& item : local_)
-        if (item.kind == schema::Kind::compute) append(compute_set_, item.interval);
+        if (has_starts_ && item.kind == schema::Kind::compute) append(compute_set_, item.interval);
     std::size_t first_comm = 0;
     for (Item& item : local_) {
         while (first_comm < comm_.size() && comm_[first_comm].interval.begin_ns + tolerance_ns < item.interval.begin_ns)
@@ -239,9 +203,13 @@ void StepAnalyser::by_intervals() {
         take_local(item, length_ns(blocked_) + beside.ns);
         if (item.kind == schema::Kind::compute) add_compute(item, beside);
     }
-    find_step_ms();
-    find_on_device();
-    mark_launch_bound();
+    if (has_starts_) {
+        find_step_ms();
+        find_on_device();
+        mark_launch_bound();
+    } else {
+        find_untimed_step_ms();
+    }
     add_segments();
 }
 
@@ -287,8 +255,8 @@ void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_
 
 // Leaves in blocked_ what blocks it on its own stream, or at its end.
 WaitsBesideWork::Sum StepAnalyser::find_blocked(const Item& local, std::size_t first_comm) {
-    const bool none_inside =
-        first_comm == comm_.size() || comm_[first_comm].interval.begin_ns > local.interval.end_ns + tolerance_ns;
+    const bool none_inside = !has_starts_ || first_comm == comm_.size() ||
+                             comm_[first_comm].interval.begin_ns > local.interval.end_ns + tolerance_ns;
     blocked_.clear();
     if (none_inside) return {};
     sort_by_what_they_block(local, first_comm);
@@ -308,6 +276,15 @@ void StepAnalyser::find_step_ms() {
     }
     if (begin_ns < end_ns) result_.extent = {begin_ns, end_ns};
     result_.step_ms = has_step_ ? step_ms_ : begin_ns < end_ns ? static_cast<double>(end_ns - begin_ns) * 1e-6 : NAN;
+}
+
+// The rows behind the step's are behind the step, and those before it are inside of it or not, as reading_ says.
+void StepAnalyser::find_untimed_step_ms() {
+    double ms = step_ms_;
+    for (const auto* items : {&local_, &comm_})
+        for (const Item& item : *items)
+            if (!has_step_ || item.sample->is_behind_step()) ms += item.sample->duration_ms;
+    result_.step_ms = has_step_ || ms > 0 ? ms : NAN;
 }
 
 // Where several begin together, local ones come first.
@@ -332,6 +309,7 @@ void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind pie
     segment.interval = interval;
     segment.phase = item.phase;
     segment.piece = piece;
+    if (!has_starts_) return;
     segment.is_host_paced = piece == TimeKind::compute && item.sample->is_host_paced();
     const bool is_begin = interval.begin_ns == item.interval.begin_ns;
     if (is_begin && item.clock == Clock::gpu) segment.launch_ns = item.launch_ns();
@@ -365,8 +343,9 @@ bool StepAnalyser::is_in_evaluation(const Item& inner) const {
 
 // Those of compute are there already.
 void StepAnalyser::add_segments() {
-    has_evaluation_ = std::any_of(local_.begin(), local_.end(),
-                                  [this](const Item& item) { return piece_of(item) == TimeKind::evaluation; });
+    has_evaluation_ = has_starts_ && std::any_of(local_.begin(), local_.end(), [this](const Item& item) {
+                          return piece_of(item) == TimeKind::evaluation;
+                      });
     for (const Item& item : local_)
         if (const TimeKind piece = piece_of(item); piece != TimeKind::compute) add_segment(item, item.interval, piece);
     for (const Item& item : comm_) {

@@ -43,14 +43,12 @@ struct RankStep {
     bool waits_inside = false;  // of phases
     double step_ms = 0;         // NaN if there is nothing to tell it from
     double comm_ms = 0;
-    double matched_ms = 0;    // duration of the collectives that were matched
-    double all_comm_ms = 0;   // duration of all
-    double step_span_ms = 0;  // of spans that enclose the others
-    Interval extent{0, 0};    // from its first begin to its last end; empty without starts
-    std::vector<SpanSegment> segments;
+    double matched_ms = 0;              // duration of the collectives that were matched
+    double all_comm_ms = 0;             // duration of all
+    double step_span_ms = 0;            // of spans that enclose the others
+    Interval extent{0, 0};              // from its first begin to its last end; empty without starts
+    std::vector<SpanSegment> segments;  // without starts, from 0 on, in the order in which they hide each other
     InnerWaiting inner_waiting;
-    std::vector<Exposure> exposures;  // without starts, what phases are seen for
-    PieceTimes pieces;                // without starts, of step_ms
 };
 
 /// Takes the spans of one rank apart, step by step. One a thread.
@@ -81,13 +79,6 @@ class StepAnalyser {
         [[nodiscard]] std::int64_t launch_ns() const;  // or SpanSegment::no_launch
     };
 
-    /// Without starts: what a row is counted as, before some of it hides some of the rest.
-    struct UntimedShare {
-        std::uint32_t phase;
-        TimeKind piece;
-        double ms;
-    };
-
     /// The rows of a phase in the step, and the first and the last of their numbers.
     struct NumberedRows {
         std::uint32_t count = 0;
@@ -112,12 +103,13 @@ class StepAnalyser {
     void find_transfer(Item& item);
     void keep_least_deep();
     void keep_outermost();
-    void by_durations();
+    void place_segments();
     void by_intervals();
     void take_local(Item& item, std::int64_t blocked_ns);
     [[nodiscard]] WaitsBesideWork::Sum find_blocked(const Item& local, std::size_t first_comm);
     void sort_by_what_they_block(const Item& local, std::size_t first_comm);
     void find_step_ms();
+    void find_untimed_step_ms();
     void find_on_device();
     void mark_launch_bound();
     LocalTime& local_time_of(std::uint32_t phase);
@@ -129,7 +121,6 @@ class StepAnalyser {
     [[nodiscard]] bool is_in_evaluation(const Item& inner) const;
     void add_segment(const Item& item, Interval interval, TimeKind piece);
     void add_compute(const Item& item, const WaitsBesideWork::Sum& beside);
-    void find_pieces(std::int64_t step_ns);
 
     const StepReading& reading_;
     const Collectives& collectives_;
@@ -141,8 +132,7 @@ class StepAnalyser {
     bool has_evaluation_ = false;
     double step_ms_ = 0;
     Interval step_{0, 0};  // of the step spans
-    std::vector<UntimedShare> shares_;
-    // With starts, both by their begin:
+    // Both by their begin; without starts, as if rows were one behind the other:
     std::vector<Item> local_;
     std::vector<Item> comm_;
     std::vector<const Item*> on_device_;        // both, by their begin

@@ -99,7 +99,7 @@ struct Sample {
         return std::max(1U, static_cast<std::uint32_t>(collective_key));
     }
 
-    /// With a start only.
+    /// Without a start, as if rows were one behind the other.
     [[nodiscard]] Interval interval() const {
         return {start_ns, start_ns + static_cast<std::int64_t>(duration_ms * 1e6 + 0.5)};
     }
