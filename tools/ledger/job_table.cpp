@@ -241,24 +241,21 @@ class Builder {
 
     void add_step(std::size_t cell, const RankStep& of_rank, const PhaseUses& uses) {
         for (const LocalTime& time : of_rank.local) {
+            if (time.spans == 0) continue;
             const std::size_t local_index = uses[time.phase].local_index;
-            if (local_index == folded_index_) {
-                add_folded(cell, time);
+            const double all = time.all_spans();
+            const double own_ms = time.own_ms * all / time.spans;
+            if (local_index == folded_index_) {  // several phases share these cells
+                table_.local[local_index].own_ms.add_to_cell(cell, own_ms);
+                counts_[local_index].add_to_cell(cell, all);
                 continue;
             }
-            table_.local[local_index].own_ms.set_cell(cell, time.own_ms);
+            table_.local[local_index].own_ms.set_cell(cell, own_ms);
             table_.local[local_index].is_launch_bound[cell] = time.is_launch_bound;
-            counts_[local_index].set_cell(cell, time.spans);
+            counts_[local_index].set_cell(cell, all);
         }
         table_.step_ms.set_cell(cell, of_rank.step_ms);
         table_.comm_ms.set_cell(cell, of_rank.comm_ms);
-    }
-
-    // Several phases share these cells.
-    void add_folded(std::size_t cell, const LocalTime& time) {
-        LocalPhase& folded = table_.local[folded_index_];
-        folded.own_ms.add_to_cell(cell, time.own_ms);
-        counts_[folded_index_].add_to_cell(cell, time.spans);
     }
 
     // A rank that lost one of four micro-batches' rows did not work less: it has the mean of those that are there for

@@ -31,32 +31,7 @@ const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std
     by_intervals();
     if (!has_starts_) place_segments();
     result_.inner_waiting.is_known = comm_.empty() || result_.matched_ms > 0;
-    count_rows(spans);
-    complete_lost();
     return result_;
-}
-
-void StepAnalyser::count_rows(std::span<const StepSpan> spans) {
-    for (const StepSpan& span : spans) rows_[span.phase].count = 0;
-    for (const StepSpan& span : spans) {
-        NumberedRows& rows = rows_[span.phase];
-        const std::uint32_t seq = span.sample->seq();
-        rows.first_seq = rows.count == 0 ? seq : std::min(rows.first_seq, seq);
-        rows.last_seq = rows.count == 0 ? seq : std::max(rows.last_seq, seq);
-        ++rows.count;
-    }
-}
-
-// Where numbers are missing between those of a phase's rows, rows are lost. Of a phase that is inside of itself, nobody
-// knows which.
-void StepAnalyser::complete_lost() {
-    for (LocalTime& time : result_.local) {
-        const NumberedRows& rows = rows_[time.phase];
-        const std::uint32_t numbers = rows.last_seq - rows.first_seq + 1;
-        if (numbers <= rows.count || time.spans != rows.count) continue;
-        const double completed = static_cast<double>(numbers) / rows.count;
-        for (double* value : {&time.own_ms, &time.spans}) *value *= completed;
-    }
 }
 
 void StepAnalyser::start(const std::vector<RankPhase>& phases) {
@@ -74,10 +49,7 @@ void StepAnalyser::start(const std::vector<RankPhase>& phases) {
     has_step_ = false;
     step_ms_ = 0;
     step_ = {0, 0};
-    if (local_indices_.size() < phases.size()) {
-        local_indices_.resize(phases.size());
-        rows_.resize(phases.size());
-    }
+    if (local_indices_.size() < phases.size()) local_indices_.resize(phases.size());
 }
 
 void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
@@ -106,7 +78,12 @@ void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
     item.is_evaluation = (*uses_)[span.phase].piece == TimeKind::evaluation &&
                          std::find(others.begin(), others.end(), phase.name) == others.end();
     item.interval = sample.interval();
-    if (phase.kind == schema::Kind::comm) find_transfer(item);
+    phase.kind == schema::Kind::comm ? find_transfer(item) : local_time_of(item.phase).add_row(sample.seq());
+}
+
+std::uint32_t LocalTime::all_spans() const {
+    const std::uint32_t numbers = last_seq - first_seq + 1;
+    return spans == rows && numbers > rows ? numbers : spans;
 }
 
 // A collective begins with waiting, and ends with the transfer once all ranks are there.
@@ -219,9 +196,9 @@ void StepAnalyser::take_local(Item& item, std::int64_t blocked_ns) {
     if (item.kind != schema::Kind::compute)
         item.own_ms =
             std::max(0.0, item.own_ms - static_cast<double>(length_within_ns(compute_set_, item.interval)) * 1e-6);
+    result_.waits_inside |= item.sample->duration_ms > item.own_ms * (1 + 1e-6);
     LocalTime& time = local_time_of(item.phase);
     time.own_ms += item.own_ms;
-    result_.waits_inside |= item.sample->duration_ms > item.own_ms * (1 + 1e-6);
     ++time.spans;
 }
 

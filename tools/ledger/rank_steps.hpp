@@ -3,6 +3,7 @@
 // Rank steps: what one rank did in one step, from the intervals of its spans.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,12 +31,24 @@ struct PhaseUse {
 /// One local phase in one step: all of its spans that lie side by side. Its own time is without what it waits for:
 /// communication on its own stream that is inside of it; all of the communication that it ends with; and of what its
 /// thread began there on other streams, the waiting, once where it is seen in one collective after the other. Of what
-/// is no compute, it is also without what compute hides. Rows that are lost between others count as much as these.
+/// is no compute, it is also without what compute hides.
 struct LocalTime {
     std::uint32_t phase = 0;
-    double own_ms = 0;
-    double spans = 0;
+    std::uint32_t spans = 0;       // 0: all of them are inside of other phases
     bool is_launch_bound = false;  // the device was done before the host launched what comes next on the stream
+    double own_ms = 0;
+    std::uint32_t rows = 0;  // with those that are inside of others
+    std::uint32_t first_seq = 0;
+    std::uint32_t last_seq = 0;
+
+    void add_row(std::uint32_t seq) {
+        first_seq = rows == 0 ? seq : std::min(first_seq, seq);
+        last_seq = std::max(last_seq, seq);
+        ++rows;
+    }
+    /// Also those whose rows are lost, as numbers are missing between the others. Of a phase that is inside of itself,
+    /// nobody knows which.
+    [[nodiscard]] std::uint32_t all_spans() const;
 };
 
 struct RankStep {
@@ -79,13 +92,6 @@ class StepAnalyser {
         [[nodiscard]] std::int64_t launch_ns() const;  // or SpanSegment::no_launch
     };
 
-    /// The rows of a phase in the step, and the first and the last of their numbers.
-    struct NumberedRows {
-        std::uint32_t count = 0;
-        std::uint32_t first_seq = 0;
-        std::uint32_t last_seq = 0;
-    };
-
     static bool begins_before(const Item& a, const Item& b) {
         if (a.interval.begin_ns != b.interval.begin_ns) return a.interval.begin_ns < b.interval.begin_ns;
         return a.sample->depth() < b.sample->depth();
@@ -97,8 +103,6 @@ class StepAnalyser {
     }
     static void sort(std::vector<Item>& items);
     void start(const std::vector<RankPhase>& phases);
-    void count_rows(std::span<const StepSpan> spans);
-    void complete_lost();
     void take(const StepSpan& span, const RankPhase& phase);
     void find_transfer(Item& item);
     void keep_least_deep();
@@ -138,7 +142,6 @@ class StepAnalyser {
     std::vector<const Item*> on_device_;        // both, by their begin
     std::vector<const Item*> last_local_;       // of each stream, as far as it was seen
     std::vector<std::uint32_t> local_indices_;  // by phase: index of its LocalTime
-    std::vector<NumberedRows> rows_;            // by phase; of those in the step
     Intervals comm_set_;
     Intervals compute_set_;
     std::vector<Item> inner_;  // local ones that are inside of others
