@@ -53,6 +53,17 @@ def test_there_are_trainings_of_both_kinds():
     assert {name.split("_")[1] for name in names()} == {case for case in PLANTED if "_" not in case}
 
 
+def waiting_ms(cep, name):
+    """Of a mean rank in a step."""
+    ledger = cep.summary(TRAININGS / f"{name}.jsonl.zst")["ledger"]
+    return next(one["ms"] for one in ledger["pieces"] if one["piece"] == "waiting") / ledger["steps"]
+
+
+def test_the_ledger_has_what_three_ranks_wait_for_a_loader_beside_their_work(cep):
+    """In `fsdp_data` the loader of one of four ranks takes 12 ms longer."""
+    assert waiting_ms(cep, "fsdp_data") - waiting_ms(cep, "fsdp_none") == pytest.approx(12 * 3 / 4, abs=1)
+
+
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=pytest.mark.xfail(reason=MISSED[name], strict=True)) if name in MISSED else name
     for name in names()])

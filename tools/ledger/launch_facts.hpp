@@ -29,7 +29,13 @@ class LaunchCollector {
         LaunchShares shares{};
     };
     struct PhaseSpans {
-        std::map<std::size_t, std::vector<GroupSlope::Pair>> of_rank{};  // how long they waited, and took
+        struct Lengths {
+            double wait_ms;
+            double span_ms;
+            double before_ms;  // of it, before the first communication
+        };
+        std::map<std::size_t, std::vector<Lengths>> of_rank{};
+        bool has_one_each = true;
         double count = 0;
         double ended = 0;  // with communication
         std::map<std::uint64_t, LastLaunch> lasts{};

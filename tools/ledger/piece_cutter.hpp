@@ -32,9 +32,8 @@ struct SpanSegment {
 
 /// What segments do not show of the waiting in a step.
 struct InnerWaiting {
-    PieceTimes certain;           // inside of segments of compute; nobody knows where
-    std::int64_t perhaps_ns = 0;  // inside of them, too: either waiting for late ranks, or work
-    bool is_known = true;         // false: no collective was matched
+    PieceTimes pieces;     // inside of segments of compute; nobody knows where
+    bool is_known = true;  // false: no collective was matched
 };
 
 /// What a phase is seen for.

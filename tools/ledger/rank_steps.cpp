@@ -294,9 +294,7 @@ void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind pie
 
 // Without what blocked_ has of it.
 void StepAnalyser::add_compute(const Item& item, const WaitsBesideWork::Sum& beside) {
-    InnerWaiting& waiting = result_.inner_waiting;
-    waiting.certain[beside.is_for_late ? TimeKind::waiting : TimeKind::bubble] += beside.certain_ns;
-    if (beside.is_for_late) waiting.perhaps_ns += beside.waiting_ns - beside.certain_ns;
+    result_.inner_waiting.pieces[beside.is_for_late ? TimeKind::waiting : TimeKind::bubble] += beside.waiting_ns;
     std::int64_t begin_ns = item.interval.begin_ns;
     for (const Interval& blocked : blocked_) {
         add_segment(item, {begin_ns, blocked.begin_ns}, TimeKind::compute);

@@ -91,12 +91,12 @@ Iteration RankTimeline::settle(const StepSegments* next, PieceCutter& cutter) {
 
 void RankTimeline::add_waiting(const PieceCutter& cutter, Iteration& iteration) const {
     for (const TimeKind piece : {TimeKind::waiting, TimeKind::bubble}) {
-        const std::int64_t ns = std::min(inner_waiting_.certain[piece], iteration.pieces[TimeKind::compute]);
+        const std::int64_t ns = std::min(inner_waiting_.pieces[piece], iteration.pieces[TimeKind::compute]);
         iteration.pieces[TimeKind::compute] -= ns;
         iteration.pieces[piece] += ns;
     }
     if (!inner_waiting_.is_known) return;
-    const std::int64_t waiting_ns = iteration.pieces[TimeKind::waiting] + inner_waiting_.perhaps_ns;
+    const std::int64_t waiting_ns = iteration.pieces[TimeKind::waiting];
     iteration.wait_ms = static_cast<double>(waiting_ns) * 1e-6;
     iteration.avoidable_ms = static_cast<double>(cutter.avoidable_ns(waiting_ns)) * 1e-6;
 }

@@ -32,7 +32,7 @@ std::optional<Sum> find_behind_work(OnStream all, const Interval& phase, const L
     if (std::isnan(work_ns) || goes_on_behind) return std::nullopt;
     const std::int64_t until_ns = last.is_at_end ? last.interval.begin_ns + last.waiting_ns : phase.end_ns;
     const std::int64_t ns = std::max<std::int64_t>(0, until_ns - phase.begin_ns - static_cast<std::int64_t>(work_ns));
-    return Sum{ns, ns, ns, last.is_for_late};
+    return Sum{ns, ns, last.is_for_late};
 }
 
 Sum find_on_stream(OnStream comm, const Interval& phase, const LaunchFacts* facts) {
@@ -52,7 +52,7 @@ Sum find_on_stream(OnStream comm, const Interval& phase, const LaunchFacts* fact
         if (one.is_late) held_ns += held_up_ns(one, behind_ns, host_ns);
         ns += std::max<std::int64_t>(0, one.waiting_ns - std::exchange(waiting_ns, one.waiting_ns));
     }
-    return {ns, ends_phase ? ns : std::max(ns, held_ns), ends_phase ? ns : held_ns, comm.back().is_for_late};
+    return {ns, ends_phase ? ns : std::max(ns, held_ns), comm.back().is_for_late};
 }
 
 }  // namespace
@@ -79,7 +79,6 @@ WaitsBesideWork::Sum WaitsBesideWork::until(const Interval& phase, const LaunchF
     for_each_stream([&](OnStream comm) {
         const Sum sum = find_on_stream(comm, phase, facts);
         most.ns = std::max(most.ns, sum.ns);
-        most.certain_ns = std::max(most.certain_ns, sum.certain_ns);
         if (sum.waiting_ns <= most.waiting_ns) return;
         most.waiting_ns = sum.waiting_ns;
         most.is_for_late = sum.is_for_late;

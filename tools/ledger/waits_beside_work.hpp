@@ -59,7 +59,6 @@ class WaitsBesideWork {
     struct Sum {
         std::int64_t ns = 0;          // what is taken off the phase's own work
         std::int64_t waiting_ns = 0;  // what counts as waiting: at least as much
-        std::int64_t certain_ns = 0;  // of waiting_ns, while the phase certainly did not go on
         bool is_for_late = false;     // whether that waits for late ranks; else it is a bubble
     };
 

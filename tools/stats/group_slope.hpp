@@ -42,11 +42,11 @@ class GroupSlope {
     [[nodiscard]] double freedom() const { return freedom_; }
     /// 0 where x does not vary.
     [[nodiscard]] double slope() const { return xx_ > 0 ? xy_ / xx_ : 0; }
-    /// The same in standard errors.
-    [[nodiscard]] double errors() const {
+    /// By how many standard errors it is more than `other`; 0 where x does not vary.
+    [[nodiscard]] double errors(double other = 0) const {
         if (!(xx_ > 0)) return 0;
         const double unexplained = std::max(1e-12, yy_ - slope() * xy_);  // of y squared: less is rounding
-        return slope() / std::sqrt(unexplained / freedom_ / xx_);
+        return (slope() - other) / std::sqrt(unexplained / freedom_ / xx_);
     }
 
   private:
