@@ -54,6 +54,14 @@ def test_a_phase_that_one_rank_has_is_its_own_work(cep, tmp_path, options):
     cep("summarize", "--fail-on", "straggler", "job", status=1)
 
 
+def test_a_rank_that_is_recorded_from_the_middle_on_hides_nothing(cep, tmp_path):
+    job_with(tmp_path / "job", {"synthetic_straggler": only(0, 20.0)})
+    path = tmp_path / "job" / "cuda_events_rank_1.jsonl"
+    path.write_text("".join(line for line in path.read_text().splitlines(keepends=True)
+                            if json.loads(line).get("step", 60) >= 60))
+    assert names_of(verdict_of(cep)) == [(0, "synthetic_straggler", "persistent")]
+
+
 def test_a_phase_of_one_rank_of_a_pipeline_stage(cep, tmp_path):
     places = {rank: run_row(rank, world_size=8, pp=rank // 4, dp=rank % 4) for rank in range(8)}
     job_with(tmp_path / "job", {"synthetic_straggler": only(5, 20.0)}, run=lambda rank: line_of(places[rank]))

@@ -13,8 +13,8 @@
 
 #include "base/parallel.hpp"
 #include "ledger/ledger_collector.hpp"
-#include "ledger/rank_steps.hpp"
 #include "ledger/step_reading.hpp"
+#include "ledger/step_segments.hpp"
 #include "ledger/table_quantiles.hpp"
 #include "model/job_spans.hpp"
 #include "stats/robust.hpp"
@@ -162,10 +162,10 @@ class Builder {
 
     void find_launches() {
         LaunchCollector launches;
-        StepAnalyser analyser(reading_, job_.collectives, &launches);
+        SegmentBuilder builder(reading_, job_.collectives, &launches);
         for_some_steps(spans_.of_rank, spans_.steps.size(), [&](std::size_t rank, auto spans, const auto& phases) {
             launches.enter_rank(rank);
-            analyser.analyse(spans, phases, *uses_[rank]);
+            builder.build(spans, phases, *uses_[rank]);
         });
         launches_ = launches.find();
         for (const std::shared_ptr<PhaseUses>& uses : uses_)
@@ -215,31 +215,38 @@ class Builder {
     }
 
     void add_ranks(std::size_t first, std::size_t behind_last) {
-        StepAnalyser analyser(reading_, job_.collectives);
+        SegmentBuilder builder(reading_, job_.collectives);
         PieceCutter cutter;
         StepWalk walk(spans_.steps.size());
         for (std::size_t rank = first; rank < behind_last; ++rank) {
             const PhaseUses& uses = *uses_[rank];
             RankCollector of_ledger(*collector_, rank, *series_[rank], uses, cutter,
                                     [this, rank](std::uint32_t step, const SeenTime& seen) {
-                                        if (in_table_[step] == nowhere) return;
-                                        table_.exposed_ms.set(rank, in_table_[step], seen.comm_ms);
-                                        table_.wait_ms.set(rank, in_table_[step], seen.wait_ms);
-                                        table_.avoidable_ms.set(rank, in_table_[step], seen.avoidable_ms);
-                                        table_.uncovered_ms.set(rank, in_table_[step], seen.uncovered_ms);
+                                        if (in_table_[step] != nowhere)
+                                            add_seen(rank * table_.steps.size() + in_table_[step], seen, *uses_[rank]);
                                     });
             walk.start(spans_.of_rank[rank]);
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
-                const RankStep& of_rank = analyser.analyse(spans, spans_.of_rank[rank].phases(), uses);
+                const StepSegments& of_rank = builder.build(spans, spans_.of_rank[rank].phases(), uses);
                 if (const std::uint32_t step = in_table_[spans.front().step]; step != nowhere)
                     add_step(rank * table_.steps.size() + step, of_rank, uses);
-                of_ledger.add_step(spans.front().step, of_rank);
+                of_ledger.add_step(of_rank);
             }
             of_ledger.finish();
         }
     }
 
-    void add_step(std::size_t cell, const RankStep& of_rank, const PhaseUses& uses) {
+    void add_seen(std::size_t cell, const SeenTime& seen, const PhaseUses& uses) {
+        table_.exposed_ms.set_cell(cell, seen.comm_ms);
+        table_.wait_ms.set_cell(cell, seen.wait_ms);
+        table_.avoidable_ms.set_cell(cell, seen.avoidable_ms);
+        table_.uncovered_ms.set_cell(cell, seen.uncovered_ms);
+        for (const std::uint32_t phase : seen.launch_bound)
+            if (const std::size_t local_index = uses[phase].local_index; local_index != folded_index_)
+                table_.local[local_index].is_launch_bound[cell] = 1;
+    }
+
+    void add_step(std::size_t cell, const StepSegments& of_rank, const PhaseUses& uses) {
         for (const LocalTime& time : of_rank.local) {
             if (time.spans == 0) continue;
             const std::size_t local_index = uses[time.phase].local_index;
@@ -251,7 +258,6 @@ class Builder {
                 continue;
             }
             table_.local[local_index].own_ms.set_cell(cell, own_ms);
-            table_.local[local_index].is_launch_bound[cell] = time.is_launch_bound;
             counts_[local_index].set_cell(cell, all);
         }
         table_.step_ms.set_cell(cell, of_rank.step_ms);

@@ -47,7 +47,7 @@ class StepMatrix {
 struct LocalPhase {
     std::string name;
     schema::Kind kind = schema::Kind::other;
-    StepMatrix own_ms;       // without what it waits for, see RankStep
+    StepMatrix own_ms;       // without what it waits for, see LocalTime
     double usual_spans = 0;  // a step
     /// By cell: whether the device was done with it before the host launched what comes next. Empty if never.
     std::vector<std::uint8_t> is_launch_bound{};

@@ -105,7 +105,7 @@ RankCollector::RankCollector(LedgerCollector& all, std::size_t rank, const std::
     : all_(all),
       tally_(all.tallies_[rank]),
       ledger_(all.ranks_[rank]),
-      timeline_(all_series, all.step_unit_, all_series.back().run.record_every_n_steps.value_or(1),
+      timeline_(all_series, all.steps_, all.step_unit_, all_series.back().run.record_every_n_steps.value_or(1),
                 !all.job_.filter.has_steps() && !all.job_.filter.has_phases()),
       uses_(uses),
       visible_ns_(uses.size()),
@@ -113,35 +113,34 @@ RankCollector::RankCollector(LedgerCollector& all, std::size_t rank, const std::
       take_seen_(std::move(take_seen)) {}
 
 // From the first step with starts on, those without do not count.
-void RankCollector::add_step(std::uint32_t step, const RankStep& of_rank) {
-    tally_.comm_ms += of_rank.comm_ms;
-    tally_.all_comm_ms += of_rank.all_comm_ms;
-    tally_.matched_comm_ms += of_rank.matched_ms;
-    tally_.waits_inside |= of_rank.waits_inside;
-    ledger_.step_span_ms += of_rank.step_span_ms;
-    if (of_rank.extent.empty()) return add_untimed(step, of_rank);
+void RankCollector::add_step(const StepSegments& step) {
+    tally_.comm_ms += step.comm_ms;
+    tally_.all_comm_ms += step.all_comm_ms;
+    tally_.matched_comm_ms += step.matched_ms;
+    tally_.waits_inside |= step.waits_inside;
+    ledger_.step_span_ms += step.step_span_ms;
+    if (step.rows.empty()) return add_untimed(step);
     if (timeline_.empty()) {
         ledger_.pieces = {};
         ledger_.steps = 0;
     }
-    const StepSegments segments{all_.steps_[step], step, of_rank.extent, of_rank.inner_waiting, of_rank.segments};
-    timeline_.take(segments, cutter_, [this](const Iteration& iteration) { add_iteration(iteration); });
+    timeline_.take(step, cutter_, [this](const Iteration& iteration) { add_iteration(iteration); });
 }
 
 /// A step without starts.
-void RankCollector::add_untimed(std::uint32_t step, const RankStep& of_rank) {
+void RankCollector::add_untimed(const StepSegments& step) {
     if (!timeline_.empty()) return;  // its time is that of the rows with starts
-    const std::int64_t ns = of_rank.step_ms > 0 ? std::llround(of_rank.step_ms * 1e6) : 0;
-    const PieceTimes pieces = cutter_.cut({0, ns}, ns, of_rank.segments);
+    const std::int64_t ns = step.step_ms > 0 ? std::llround(step.step_ms * 1e6) : 0;
+    const PieceTimes pieces = cutter_.cut({0, ns}, ns, step.segments);
     ledger_.pieces.add(pieces);
     ++ledger_.steps;
-    const double wait_ms = of_rank.inner_waiting.is_known ? static_cast<double>(pieces[TimeKind::waiting]) * 1e-6 : NAN;
-    add_seen({.step_index = step,
+    const double wait_ms = step.inner_waiting.is_known ? static_cast<double>(pieces[TimeKind::waiting]) * 1e-6 : NAN;
+    add_seen({.step_index = step.step_index,
               .pieces = pieces,
               .wait_ms = wait_ms,
               .avoidable_ms = wait_ms,
               .exposures = cutter_.exposures()});
-    all_.add_to_sum(step, {.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
+    all_.add_to_sum(step.step_index, {.ranks = 1, .recorded = 1, .length_ns = ns, .steps = 1, .rows_ns = ns});
 }
 
 void RankCollector::add_iteration(const Iteration& iteration) {
@@ -162,6 +161,7 @@ void RankCollector::add_iteration(const Iteration& iteration) {
     if (iteration.since_start < first_iterations) {
         tally_.first.push_back(iteration);
         tally_.first.back().exposures = {};
+        tally_.first.back().launch_bound = {};
     }
     for (const auto& [piece, steps] : all_.marks_)
         if (steps->contains(iteration.step)) tally_.marked.push_back({piece, iteration.pieces});
@@ -170,7 +170,8 @@ void RankCollector::add_iteration(const Iteration& iteration) {
 // Where a device is idle as its host is late, no phase covers the time; work that its host paced is work.
 void RankCollector::add_seen(const Iteration& iteration) {
     const PieceTimes& pieces = iteration.pieces;
-    SeenTime seen{.wait_ms = iteration.wait_ms, .avoidable_ms = iteration.avoidable_ms};
+    SeenTime seen{
+        .wait_ms = iteration.wait_ms, .avoidable_ms = iteration.avoidable_ms, .launch_bound = iteration.launch_bound};
     for (const TimeKind piece : {TimeKind::transfer, TimeKind::waiting, TimeKind::bubble})
         seen.comm_ms += static_cast<double>(pieces[piece]) * 1e-6;
     std::int64_t uncovered_ns = gap_before_ns_ + pieces[TimeKind::uncovered] + pieces[TimeKind::host_late];

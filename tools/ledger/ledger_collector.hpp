@@ -13,8 +13,8 @@
 
 #include "ledger/ledger.hpp"
 #include "ledger/piece_cutter.hpp"
-#include "ledger/rank_steps.hpp"
 #include "ledger/rank_timeline.hpp"
+#include "ledger/step_segments.hpp"
 
 namespace cep::tool {
 
@@ -29,7 +29,8 @@ struct SeenTime {
     double wait_ms = 0;  // see Iteration
     double avoidable_ms = 0;
     double comm_ms = 0;
-    double uncovered_ms = 0;  // in no phase: inside of the step, and between it and the step before
+    double uncovered_ms = 0;                      // in no phase: inside of the step, and between it and the step before
+    std::span<const std::uint32_t> launch_bound;  // phases of the rank, see PieceCutter
 };
 
 class RankCollector;
@@ -72,12 +73,12 @@ class RankCollector {
     RankCollector(LedgerCollector& all, std::size_t rank, const std::vector<RunSeries>& all_series,
                   const std::vector<PhaseUse>& uses, PieceCutter& cutter, TakeSeen take_seen);
 
-    void add_step(std::uint32_t step, const RankStep& of_rank);
+    void add_step(const StepSegments& step);
     /// Once, after its last step.
     void finish();
 
   private:
-    void add_untimed(std::uint32_t step, const RankStep& of_rank);
+    void add_untimed(const StepSegments& step);
     void add_iteration(const Iteration& iteration);
     void add_outside();
     void add_seen(const Iteration& iteration);

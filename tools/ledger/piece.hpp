@@ -37,6 +37,9 @@ enum class TimeKind : std::uint8_t {
     redone,
     unrecorded,
 };
+[[nodiscard]] constexpr bool is_communication(TimeKind piece) {
+    return piece == TimeKind::transfer || piece == TimeKind::waiting || piece == TimeKind::bubble;
+}
 inline constexpr std::size_t piece_count = static_cast<std::size_t>(TimeKind::unrecorded) + 1;
 
 struct PieceFacts {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "model/depths.hpp"
+
 namespace cep::tool {
 namespace {
 
@@ -68,6 +70,24 @@ std::int64_t PieceCutter::avoidable_ns(std::int64_t waiting_ns) const {
             earlier_ns += static_cast<std::int64_t>(counted * static_cast<double>(one->interval.length_ns()));
     }
     return waiting_ns;
+}
+
+std::span<const std::uint32_t> PieceCutter::find_launch_bound() {
+    const auto idle_lag_ns = static_cast<std::int64_t>(idle_lag_ms * 1e6);
+    launch_bound_.clear();
+    last_work_.clear();
+    for (const SpanSegment* const one : on_device_.all()) {
+        const std::int64_t begin_ns = one->interval.begin_ns;
+        const auto before = std::find_if(last_work_.begin(), last_work_.end(),
+                                         [one](const SpanSegment* last) { return last->stream == one->stream; });
+        if (before != last_work_.end()) {
+            if ((*before)->span_end_ns > begin_ns + tolerance_ns) continue;  // inside of it
+            if (begin_ns - one->launch_ns < idle_lag_ns) launch_bound_.push_back((*before)->phase);
+            last_work_.erase(before);
+        }
+        if (!is_communication(one->piece)) last_work_.push_back(one);
+    }
+    return launch_bound_;
 }
 
 // Among segments of one piece, the first that began hides the others until it ends.

@@ -24,8 +24,10 @@ struct SpanSegment {
     static constexpr std::int64_t no_launch = std::numeric_limits<std::int64_t>::min();
 
     Interval interval{};
-    std::int64_t launch_ns = no_launch;  // when the host launched it; only of spans on the device
+    std::int64_t launch_ns = no_launch;  // when the host launched it; only of what spans on the device begin with
+    std::int64_t span_end_ns = 0;        // with a launch: of all of the span
     std::uint32_t phase = 0;             // of the rank
+    std::uint16_t stream = 0;            // with a launch
     TimeKind piece = TimeKind::other;
     bool is_host_paced = false;  // of compute: it took as long as its host
 };
@@ -56,6 +58,9 @@ class PieceCutter {
     /// Where the device was idle at a launch, the host may have waited for the device, so that it would have been
     /// earlier as well.
     [[nodiscard]] std::int64_t avoidable_ns(std::int64_t waiting_ns) const;
+    /// Phases of work in the last window after which the device began the stream's next work as soon as that was
+    /// launched: it was done before, and the phase ended when its host let it. Some of them several times.
+    [[nodiscard]] std::span<const std::uint32_t> find_launch_bound();
 
   private:
     /// Segments by their begin.
@@ -92,6 +97,8 @@ class PieceCutter {
     std::vector<Queue*> used_;               // those with segments, in their order
     Queue on_device_;
     std::vector<Exposure> exposures_;
+    std::vector<const SpanSegment*> last_work_;  // of each stream, as far as it was seen
+    std::vector<std::uint32_t> launch_bound_;
 };
 
 }  // namespace cep::tool

@@ -21,9 +21,9 @@ std::int64_t steps_between(std::int64_t from, std::int64_t to, std::int64_t unit
     return static_cast<std::int64_t>(std::min(most, step_difference(from, to) / static_cast<std::uint64_t>(unit)));
 }
 
-RankTimeline::RankTimeline(const std::vector<RunSeries>& all_series, std::int64_t step_unit, std::int64_t stride,
-                           bool is_whole)
-    : step_unit_(step_unit), stride_(stride) {
+RankTimeline::RankTimeline(const std::vector<RunSeries>& all_series, const std::vector<std::int64_t>& steps,
+                           std::int64_t step_unit, std::int64_t stride, bool is_whole)
+    : steps_(steps), step_unit_(step_unit), stride_(stride) {
     if (!is_whole) return;
     for (const RunSeries& series : all_series) {
         if (series.has_run && series.run.start_unix_ns)
@@ -43,7 +43,6 @@ void RankTimeline::begin(std::int64_t first_ns) {
 
 void RankTimeline::enter(const StepSegments& step) {
     has_step_ = true;
-    step_ = step.step;
     step_index_ = step.step_index;
     rows_ = step.rows;
     // Rows that begin before the last iteration's end are of a clock that was set back.
@@ -61,12 +60,13 @@ Iteration RankTimeline::settle(const StepSegments* next, PieceCutter& cutter) {
     while (next_turn_ < turns_.size() && turns_[next_turn_].at_ns <= rows_.begin_ns) ++next_turn_;
     const bool is_turn = next_turn_ < turns_.size() && turns_[next_turn_].at_ns <= until_ns;
     const bool is_redone = is_turn && turns_[next_turn_].piece == TimeKind::redone;
-    Iteration iteration{step_, step_index_, start_, since_start_++, 0, 0, 1, false, {}, NAN, NAN, {}};
+    Iteration iteration{
+        .step = steps_[step_index_], .step_index = step_index_, .start = start_, .since_start = since_start_++};
     const std::int64_t end_ns = is_turn ? turns_[next_turn_].at_ns : until_ns;
     std::int64_t others = 0;  // steps without rows behind it
     if (is_redone) others = std::max<std::int64_t>(0, steps_between(0, stride_, 1) - 1);
     if (!is_turn && next != nullptr)
-        others = std::max<std::int64_t>(0, steps_between(step_, next->step, step_unit_) - 1);
+        others = std::max<std::int64_t>(0, steps_between(iteration.step, steps_[next->step_index], step_unit_) - 1);
     iteration.is_followed = next != nullptr && (!is_turn || is_redone);
     iteration.steps += others;
     for (; !later_.empty() && later_.front().interval.begin_ns < end_ns; later_.pop_back()) {
@@ -80,6 +80,7 @@ Iteration RankTimeline::settle(const StepSegments* next, PieceCutter& cutter) {
     const std::int64_t cut_end_ns = others > 0 || is_crash ? rows_end_ns : end_ns;
     iteration.pieces = cutter.cut({rows_.begin_ns, cut_end_ns}, rows_end_ns, segments_);
     iteration.exposures = cutter.exposures();
+    iteration.launch_bound = cutter.find_launch_bound();
     add_waiting(cutter, iteration);
     (is_crash ? outside_.pieces[TimeKind::restart] : outside_.unrecorded_ns) += end_ns - cut_end_ns;
     outside_.unrecorded_steps += others;
@@ -135,7 +136,7 @@ void RankTimeline::carry(std::int64_t end_ns) {
     segments_.clear();
     for (std::size_t i = 0; i < span_pieces; ++i)
         if (const Carried& carried = carried_by_piece[i]; carried.end_ns != INT64_MIN)
-            segments_.push_back({{end_ns, carried.end_ns}, SpanSegment::no_launch, carried.phase, TimeKind(i), false});
+            segments_.push_back({.interval = {end_ns, carried.end_ns}, .phase = carried.phase, .piece = TimeKind(i)});
 }
 
 }  // namespace cep::tool

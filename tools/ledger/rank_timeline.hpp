@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ledger/piece_cutter.hpp"
+#include "ledger/step_segments.hpp"
 #include "model/phase_series.hpp"
 
 namespace cep::tool {
@@ -23,10 +24,11 @@ struct Iteration {
     std::int64_t rows_ns = 0;       // from its first row to its last
     std::int64_t steps = 1;         // that the length is of: it and those that were not recorded
     bool is_followed = false;       // so that its length is known
-    PieceTimes pieces;          // of all of its length, or of its rows, if other steps follow that were not recorded
+    PieceTimes pieces{};        // of all of its length, or of its rows, if other steps follow that were not recorded
     double wait_ms = NAN;       // for late ranks; NaN where nobody knows
     double avoidable_ms = NAN;  // of it: by how much earlier the iteration would end without
-    std::span<const Exposure> exposures;
+    std::span<const Exposure> exposures{};
+    std::span<const std::uint32_t> launch_bound{};  // phases
 };
 
 /// What is between iterations, and all that is known of them together.
@@ -38,23 +40,16 @@ struct RankOutside {
     std::int64_t unrecorded_steps = 0;  // that it is of
 };
 
-/// The spans of one step, see StepAnalyser.
-struct StepSegments {
-    std::int64_t step = 0;
-    std::uint32_t step_index = 0;
-    Interval rows{0, 0};  // from its first row to its last
-    InnerWaiting inner_waiting;
-    std::span<const SpanSegment> segments;
-};
-
 /// How many steps it is from one to the other, in units; at least 0, and at most more than any job does.
 [[nodiscard]] std::int64_t steps_between(std::int64_t from, std::int64_t to, std::int64_t unit);
 
 class RankTimeline {
   public:
-    /// `all_series` of the rank, in order. `step_unit`: by how much the numbers of steps that follow each other differ.
-    /// `stride`: that the rank recorded with, in such steps. `is_whole`: nothing was left out by a filter.
-    RankTimeline(const std::vector<RunSeries>& all_series, std::int64_t step_unit, std::int64_t stride, bool is_whole);
+    /// `all_series` of the rank, in order. `steps`: those of the job. `step_unit`: by how much the numbers of steps
+    /// that follow each other differ. `stride`: that the rank recorded with, in such steps. `is_whole`: nothing was
+    /// left out by a filter.
+    RankTimeline(const std::vector<RunSeries>& all_series, const std::vector<std::int64_t>& steps,
+                 std::int64_t step_unit, std::int64_t stride, bool is_whole);
 
     /// In the order of time. `use(const Iteration&)` is called for the step before.
     template <typename Use>
@@ -87,6 +82,7 @@ class RankTimeline {
     void cut_outside(std::int64_t begin_ns, std::int64_t end_ns, TimeKind first);
     void carry(std::int64_t end_ns);
 
+    const std::vector<std::int64_t>& steps_;
     std::vector<Turn> turns_;  // ascending
     std::size_t next_turn_ = 0;
     std::int64_t step_unit_;
@@ -95,7 +91,6 @@ class RankTimeline {
     std::vector<SpanSegment> segments_;  // of the step, and those before it that go on
     std::vector<SpanSegment> later_;     // a heap: they begin behind the step
     bool has_step_ = false;
-    std::int64_t step_ = 0;
     std::uint32_t step_index_ = 0;
     Interval rows_{0, 0};
     std::int64_t last_end_ns_ = INT64_MIN;  // of all spans

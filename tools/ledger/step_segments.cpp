@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ledger/rank_steps.hpp"
+#include "ledger/step_segments.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,12 +15,12 @@ std::int64_t nanoseconds(double ms) {
 
 }  // namespace
 
-std::int64_t StepAnalyser::Item::launch_ns() const {
+std::int64_t SegmentBuilder::Item::launch_ns() const {
     return std::isnan(sample->lag_ms) ? SpanSegment::no_launch : interval.begin_ns - nanoseconds(sample->lag_ms);
 }
 
-const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
-                                      const std::vector<PhaseUse>& uses) {
+const StepSegments& SegmentBuilder::build(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
+                                          const std::vector<PhaseUse>& uses) {
     uses_ = &uses;
     start(phases);
     for (const StepSpan& span : spans) take(span, phases[span.phase]);
@@ -28,13 +28,14 @@ const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std
     sort(local_);
     sort(comm_);
     has_starts_ ? keep_outermost() : keep_least_deep();
-    by_intervals();
+    has_starts_ ? find_step_ms() : find_untimed_step_ms();
+    cut();
     if (!has_starts_) place_segments();
     result_.inner_waiting.is_known = comm_.empty() || result_.matched_ms > 0;
     return result_;
 }
 
-void StepAnalyser::start(const std::vector<RankPhase>& phases) {
+void SegmentBuilder::start(const std::vector<RankPhase>& phases) {
     std::vector<LocalTime> local = std::move(result_.local);
     std::vector<SpanSegment> segments = std::move(result_.segments);
     local.clear();
@@ -47,22 +48,20 @@ void StepAnalyser::start(const std::vector<RankPhase>& phases) {
     comm_.clear();
     has_starts_ = true;
     has_step_ = false;
+    has_evaluation_ = false;
     step_ms_ = 0;
-    step_ = {0, 0};
     if (local_indices_.size() < phases.size()) local_indices_.resize(phases.size());
 }
 
-void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
+void SegmentBuilder::take(const StepSpan& span, const RankPhase& phase) {
     const Sample& sample = *span.sample;
+    result_.step_index = span.step;
     has_starts_ &= sample.has_start();
     if (phase.kind == schema::Kind::step && reading_.encloses) {
         if (phase.name != reading_.step_phase) return;
         step_ms_ += sample.duration_ms;
-        if (sample.has_start()) {
-            const Interval whole = sample.interval();
-            step_ = has_step_ ? Interval{std::min(step_.begin_ns, whole.begin_ns), std::max(step_.end_ns, whole.end_ns)}
-                              : whole;
-        }
+        if (!has_step_) step_ = sample.interval();
+        step_.include(sample.interval());
         has_step_ = true;
         return;
     }
@@ -77,6 +76,7 @@ void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
     const std::vector<std::string>& others = reading_.of_other_threads;
     item.is_evaluation = (*uses_)[span.phase].piece == TimeKind::evaluation &&
                          std::find(others.begin(), others.end(), phase.name) == others.end();
+    has_evaluation_ |= item.is_evaluation;
     item.interval = sample.interval();
     phase.kind == schema::Kind::comm ? find_transfer(item) : local_time_of(item.phase).add_row(sample.seq());
 }
@@ -87,7 +87,7 @@ std::uint32_t LocalTime::all_spans() const {
 }
 
 // A collective begins with waiting, and ends with the transfer once all ranks are there.
-void StepAnalyser::find_transfer(Item& item) {
+void SegmentBuilder::find_transfer(Item& item) {
     const double duration_ms = item.sample->duration_ms;
     const Collective& collective = collectives_[item.sample->collective];
     result_.all_comm_ms += duration_ms;
@@ -96,19 +96,19 @@ void StepAnalyser::find_transfer(Item& item) {
     if (!is_matched && piece_of(item) != TimeKind::bubble) return;
     const double transfer_ms = is_matched ? collective.transfer_ms : (*uses_)[item.phase].transfer_ms;
     const double waited_ms = std::max(0.0, duration_ms - transfer_ms);
-    item.own_ms = waited_ms;
+    item.waiting_ns = nanoseconds(waited_ms);
     if (!is_matched) return;
-    item.waiting_end_ns += nanoseconds(waited_ms);
+    item.waiting_end_ns += item.waiting_ns;
     result_.matched_ms += duration_ms;
     item.is_for_late = piece_of(item) != TimeKind::bubble;
 }
 
-void StepAnalyser::sort(std::vector<Item>& items) {
+void SegmentBuilder::sort(std::vector<Item>& items) {
     const auto before = [](const Item& a, const Item& b) { return begins_before(a, b); };
     if (!std::is_sorted(items.begin(), items.end(), before)) std::sort(items.begin(), items.end(), before);
 }
 
-void StepAnalyser::keep_least_deep() {
+void SegmentBuilder::keep_least_deep() {
     std::uint32_t least = Sample::max_depth;
     for (const Item& item : local_) least = std::min(least, item.sample->depth());
     std::erase_if(local_, [least](const Item& item) { return item.sample->depth() != least; });
@@ -116,7 +116,7 @@ void StepAnalyser::keep_least_deep() {
 
 // What is more than the step must have been side by side: then it is hidden by what comes before it in the order of
 // TimeKind.
-void StepAnalyser::place_segments() {
+void SegmentBuilder::place_segments() {
     std::int64_t at_ns = 0;
     std::stable_sort(result_.segments.begin(), result_.segments.end(),
                      [](const SpanSegment& a, const SpanSegment& b) { return a.piece < b.piece; });
@@ -129,7 +129,7 @@ void StepAnalyser::place_segments() {
 // Spans of other threads have depths of their own, so that of two spans one is inside of the other only if it began
 // later and ended earlier too. All before it began earlier. What loads, copies or works on the host does no compute:
 // that is another thread's.
-void StepAnalyser::keep_outermost() {
+void SegmentBuilder::keep_outermost() {
     const auto is_as_deep = [this](const Item& item) { return item.sample->depth() == local_.front().sample->depth(); };
     if (std::all_of(local_.begin(), local_.end(), is_as_deep)) return;
     using Ends = std::array<std::int64_t, Sample::max_depth + 1>;
@@ -141,7 +141,7 @@ void StepAnalyser::keep_outermost() {
     for (const Item& item : local_) {
         const std::uint32_t depth = item.sample->depth();
         const std::int64_t end_ns = item.interval.end_ns;
-        const Ends& outer_ns = item.kind == schema::Kind::compute ? compute_ends_ns : ends_ns;
+        const Ends& outer_ns = item.is_compute() ? compute_ends_ns : ends_ns;
         const bool inside = std::any_of(outer_ns.begin(), outer_ns.begin() + depth,
                                         [end_ns](std::int64_t other_ns) { return end_ns <= other_ns + tolerance_ns; });
         if (inside) {
@@ -149,15 +149,14 @@ void StepAnalyser::keep_outermost() {
             continue;
         }
         ends_ns[depth] = std::max(ends_ns[depth], end_ns);
-        const bool may_compute =
-            item.kind == schema::Kind::compute || item.kind == schema::Kind::other || item.is_evaluation;
+        const bool may_compute = item.is_compute() || item.kind == schema::Kind::other || item.is_evaluation;
         if (may_compute) compute_ends_ns[depth] = std::max(compute_ends_ns[depth], end_ns);
         local_[kept++] = item;
     }
     local_.resize(kept);
 }
 
-LocalTime& StepAnalyser::local_time_of(std::uint32_t phase) {
+LocalTime& SegmentBuilder::local_time_of(std::uint32_t phase) {
     const std::uint32_t index = local_indices_[phase];  // of an earlier step, if not of this one
     if (index < result_.local.size() && result_.local[index].phase == phase) return result_.local[index];
     local_indices_[phase] = static_cast<std::uint32_t>(result_.local.size());
@@ -165,49 +164,38 @@ LocalTime& StepAnalyser::local_time_of(std::uint32_t phase) {
     return result_.local.back();
 }
 
-void StepAnalyser::by_intervals() {
+void SegmentBuilder::cut() {
     comm_set_.clear();
     for (const Item& item : comm_) append(comm_set_, item.interval);
     result_.comm_ms = length_ms(comm_set_);
     compute_set_.clear();
     for (const Item& item : local_)
-        if (has_starts_ && item.kind == schema::Kind::compute) append(compute_set_, item.interval);
-    std::size_t first_comm = 0;
-    for (Item& item : local_) {
-        while (first_comm < comm_.size() && comm_[first_comm].interval.begin_ns + tolerance_ns < item.interval.begin_ns)
-            ++first_comm;
-        const WaitsBesideWork::Sum beside = find_blocked(item, first_comm);
-        take_local(item, length_ns(blocked_) + beside.ns);
-        if (item.kind == schema::Kind::compute) add_compute(item, beside);
-    }
-    if (has_starts_) {
-        find_step_ms();
-        find_on_device();
-        mark_launch_bound();
-    } else {
-        find_untimed_step_ms();
-    }
-    add_segments();
+        if (has_starts_ && item.is_compute()) append(compute_set_, item.interval);
+    for (const Item& item : local_) add_own_work(item, cut_local(item));
+    for (const Item& item : comm_) cut_comm(item);
+    for (const Item& item : inner_) cut_inner(item);
 }
 
-void StepAnalyser::take_local(Item& item, std::int64_t blocked_ns) {
-    item.own_ms = std::max(0.0, item.sample->duration_ms - static_cast<double>(blocked_ns) * 1e-6);
-    // What compute hides costs nobody anything.
-    if (item.kind != schema::Kind::compute)
-        item.own_ms =
-            std::max(0.0, item.own_ms - static_cast<double>(length_within_ns(compute_set_, item.interval)) * 1e-6);
-    result_.waits_inside |= item.sample->duration_ms > item.own_ms * (1 + 1e-6);
+// What compute hides costs nobody anything.
+void SegmentBuilder::add_own_work(const Item& item, const WaitsBesideWork::Sum& beside) {
+    std::int64_t ns = length_ns(blocked_) + beside.ns;
+    if (!item.is_compute()) ns += length_within_ns(compute_set_, item.interval);
+    const double own_ms = std::max(0.0, item.sample->duration_ms - static_cast<double>(ns) * 1e-6);
+    result_.waits_inside |= item.sample->duration_ms > own_ms * (1 + 1e-6);
     LocalTime& time = local_time_of(item.phase);
-    time.own_ms += item.own_ms;
+    time.own_ms += own_ms;
     ++time.spans;
 }
 
 // What the phase began on its own stream blocks it until it is done, as does all that it ends with; what it began on
 // others, as WaitsBesideWork says.
-void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_comm) {
+void SegmentBuilder::sort_by_what_they_block(const Item& local) {
     beside_.clear();
-    for (std::size_t i = first_comm; i < comm_.size(); ++i) {
-        const Item& item = comm_[i];
+    const auto first = std::partition_point(comm_.begin(), comm_.end(), [&local](const Item& item) {
+        return item.interval.begin_ns + tolerance_ns < local.interval.begin_ns;
+    });
+    for (auto next = first; next != comm_.end(); ++next) {
+        const Item& item = *next;
         if (item.interval.begin_ns > local.interval.end_ns + tolerance_ns) break;
         if (!local.interval.contains(item.interval, tolerance_ns)) continue;
         // By its depth, the thread was in both.
@@ -231,12 +219,10 @@ void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_
 }
 
 // Leaves in blocked_ what blocks it on its own stream, or at its end.
-WaitsBesideWork::Sum StepAnalyser::find_blocked(const Item& local, std::size_t first_comm) {
-    const bool none_inside = !has_starts_ || first_comm == comm_.size() ||
-                             comm_[first_comm].interval.begin_ns > local.interval.end_ns + tolerance_ns;
+WaitsBesideWork::Sum SegmentBuilder::find_blocked(const Item& local) {
     blocked_.clear();
-    if (none_inside) return {};
-    sort_by_what_they_block(local, first_comm);
+    if (!has_starts_) return {};
+    sort_by_what_they_block(local);
     unite(blocked_);
     if (beside_.empty()) return {};
     beside_.find_launches(local.interval);
@@ -244,19 +230,17 @@ WaitsBesideWork::Sum StepAnalyser::find_blocked(const Item& local, std::size_t f
     return beside_.until(local.interval, (*uses_)[local.phase].launches);
 }
 
-void StepAnalyser::find_step_ms() {
-    std::int64_t begin_ns = has_step_ ? step_.begin_ns : std::numeric_limits<std::int64_t>::max();
-    std::int64_t end_ns = has_step_ ? step_.end_ns : std::numeric_limits<std::int64_t>::min();
-    for (const auto* items : {&local_, &comm_}) {
-        if (!items->empty()) begin_ns = std::min(begin_ns, items->front().interval.begin_ns);
-        for (const Item& item : *items) end_ns = std::max(end_ns, item.interval.end_ns);
-    }
-    if (begin_ns < end_ns) result_.extent = {begin_ns, end_ns};
-    result_.step_ms = has_step_ ? step_ms_ : begin_ns < end_ns ? static_cast<double>(end_ns - begin_ns) * 1e-6 : NAN;
+void SegmentBuilder::find_step_ms() {
+    Interval rows{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+    if (has_step_) rows = step_;
+    for (const auto* items : {&local_, &comm_})
+        for (const Item& item : *items) rows.include(item.interval);
+    if (!rows.empty()) result_.rows = rows;
+    result_.step_ms = has_step_ ? step_ms_ : rows.empty() ? NAN : static_cast<double>(rows.length_ns()) * 1e-6;
 }
 
 // The rows behind the step's are behind the step, and those before it are inside of it or not, as reading_ says.
-void StepAnalyser::find_untimed_step_ms() {
+void SegmentBuilder::find_untimed_step_ms() {
     double ms = step_ms_;
     for (const auto* items : {&local_, &comm_})
         for (const Item& item : *items)
@@ -264,23 +248,7 @@ void StepAnalyser::find_untimed_step_ms() {
     result_.step_ms = has_step_ || ms > 0 ? ms : NAN;
 }
 
-// Where several begin together, local ones come first.
-void StepAnalyser::find_on_device() {
-    on_device_.clear();
-    std::size_t next_comm = 0;
-    const auto add_comm_before = [&](const Item* local) {
-        for (; next_comm < comm_.size() && (local == nullptr || begins_before(comm_[next_comm], *local)); ++next_comm)
-            if (comm_[next_comm].clock == Clock::gpu) on_device_.push_back(&comm_[next_comm]);
-    };
-    for (const Item& item : local_) {
-        if (item.clock != Clock::gpu) continue;
-        add_comm_before(&item);
-        on_device_.push_back(&item);
-    }
-    add_comm_before(nullptr);
-}
-
-void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind piece) {
+void SegmentBuilder::add_segment(const Item& item, Interval interval, TimeKind piece) {
     if (interval.empty()) return;
     SpanSegment& segment = result_.segments.emplace_back();
     segment.interval = interval;
@@ -289,22 +257,42 @@ void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind pie
     if (!has_starts_) return;
     segment.is_host_paced = piece == TimeKind::compute && item.sample->is_host_paced();
     const bool is_begin = interval.begin_ns == item.interval.begin_ns;
-    if (is_begin && item.clock == Clock::gpu) segment.launch_ns = item.launch_ns();
+    if (!is_begin || item.clock != Clock::gpu) return;
+    segment.launch_ns = item.launch_ns();
+    segment.stream = static_cast<std::uint16_t>(item.sample->stream());
+    segment.span_end_ns = item.interval.end_ns;
 }
 
-// Without what blocked_ has of it.
-void StepAnalyser::add_compute(const Item& item, const WaitsBesideWork::Sum& beside) {
-    result_.inner_waiting.pieces[beside.is_for_late ? TimeKind::waiting : TimeKind::bubble] += beside.waiting_ns;
+// Compute without what blocks it; what blocks others hides them.
+WaitsBesideWork::Sum SegmentBuilder::cut_local(const Item& item) {
+    const WaitsBesideWork::Sum beside = find_blocked(item);
     std::int64_t begin_ns = item.interval.begin_ns;
-    for (const Interval& blocked : blocked_) {
-        add_segment(item, {begin_ns, blocked.begin_ns}, TimeKind::compute);
-        begin_ns = std::max(begin_ns, blocked.end_ns);
+    if (item.is_compute()) {
+        result_.inner_waiting.pieces[beside.is_for_late ? TimeKind::waiting : TimeKind::bubble] += beside.waiting_ns;
+        for (const Interval& blocked : blocked_) {
+            add_segment(item, {begin_ns, blocked.begin_ns}, TimeKind::compute);
+            begin_ns = std::max(begin_ns, blocked.end_ns);
+        }
     }
-    add_segment(item, {begin_ns, item.interval.end_ns}, TimeKind::compute);
+    add_segment(item, {begin_ns, item.interval.end_ns}, piece_of(item));
+    return beside;
+}
+
+void SegmentBuilder::cut_comm(const Item& item) {
+    if (is_in_evaluation(item)) return;
+    const std::int64_t transfer_ns = item.interval.begin_ns + item.waiting_ns;
+    add_segment(item, {item.interval.begin_ns, transfer_ns}, waiting_of(item));
+    add_segment(item, {transfer_ns, item.interval.end_ns}, TimeKind::transfer);
+}
+
+// Inside of compute, compute is that.
+void SegmentBuilder::cut_inner(const Item& item) {
+    const auto is_compute = [](const Item& outer) { return outer.is_compute(); };
+    if (!is_in_evaluation(item) && !(item.is_compute() && is_inside_of(item, is_compute))) cut_local(item);
 }
 
 template <typename IsOne>
-bool StepAnalyser::is_inside_of(const Item& inner, IsOne is_one) const {
+bool SegmentBuilder::is_inside_of(const Item& inner, IsOne is_one) const {
     return std::any_of(local_.begin(), local_.end(), [&](const Item& outer) {
         return is_one(outer) && outer.sample->depth() < inner.sample->depth() &&
                outer.interval.contains(inner.interval, tolerance_ns);
@@ -312,54 +300,8 @@ bool StepAnalyser::is_inside_of(const Item& inner, IsOne is_one) const {
 }
 
 /// What is inside of an evaluation is all evaluation.
-bool StepAnalyser::is_in_evaluation(const Item& inner) const {
-    return has_evaluation_ && is_inside_of(inner, [](const Item& outer) { return outer.is_evaluation; });
-}
-
-// Those of compute are there already.
-void StepAnalyser::add_segments() {
-    has_evaluation_ = has_starts_ && std::any_of(local_.begin(), local_.end(), [this](const Item& item) {
-                          return piece_of(item) == TimeKind::evaluation;
-                      });
-    for (const Item& item : local_)
-        if (const TimeKind piece = piece_of(item); piece != TimeKind::compute) add_segment(item, item.interval, piece);
-    for (const Item& item : comm_) {
-        if (is_in_evaluation(item)) continue;
-        const std::int64_t transfer_ns = item.interval.begin_ns + nanoseconds(item.own_ms);
-        add_segment(item, {item.interval.begin_ns, transfer_ns}, waiting_of(item));
-        add_segment(item, {transfer_ns, item.interval.end_ns}, TimeKind::transfer);
-    }
-    for (const Item& inner : inner_) add_inner(inner);
-}
-
-// Inside of compute, compute is that.
-void StepAnalyser::add_inner(const Item& inner) {
-    const bool is_compute = inner.kind == schema::Kind::compute;
-    const auto is_of_compute = [this](const Item& outer) { return piece_of(outer) == TimeKind::compute; };
-    if ((is_compute && is_inside_of(inner, is_of_compute)) || is_in_evaluation(inner)) return;
-    if (!is_compute) return add_segment(inner, inner.interval, piece_of(inner));
-    const auto first = std::partition_point(comm_.begin(), comm_.end(), [&](const Item& comm) {
-        return comm.interval.begin_ns + tolerance_ns < inner.interval.begin_ns;
-    });
-    add_compute(inner, find_blocked(inner, static_cast<std::size_t>(first - comm_.begin())));
-}
-
-// A phase after which the device began the stream's next work as soon as that was launched ended when its host let it.
-void StepAnalyser::mark_launch_bound() {
-    last_local_.clear();
-    for (const Item* item : on_device_) {
-        const auto before = std::find_if(last_local_.begin(), last_local_.end(), [item](const Item* last) {
-            return last->sample->stream() == item->sample->stream();
-        });
-        const bool is_first = before == last_local_.end();
-        if (!is_first && (*before)->interval.end_ns <= item->interval.begin_ns + tolerance_ns) {
-            if (item->sample->lag_ms < idle_lag_ms) local_time_of((*before)->phase).is_launch_bound = true;
-            last_local_.erase(before);
-        } else if (!is_first) {
-            continue;  // inside of it
-        }
-        if (item->kind != schema::Kind::comm) last_local_.push_back(item);
-    }
+bool SegmentBuilder::is_in_evaluation(const Item& inner) const {
+    return has_starts_ && has_evaluation_ && is_inside_of(inner, [](const Item& outer) { return outer.is_evaluation; });
 }
 
 }  // namespace cep::tool

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rank steps: what one rank did in one step, from the intervals of its spans.
+// Step segments: the spans of one rank in one step, cut at what they wait for. The ledger's pieces are made of them,
+// and the table of own work.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +35,7 @@ struct PhaseUse {
 /// is no compute, it is also without what compute hides.
 struct LocalTime {
     std::uint32_t phase = 0;
-    std::uint32_t spans = 0;       // 0: all of them are inside of other phases
-    bool is_launch_bound = false;  // the device was done before the host launched what comes next on the stream
+    std::uint32_t spans = 0;  // 0: all of them are inside of other phases
     double own_ms = 0;
     std::uint32_t rows = 0;  // with those that are inside of others
     std::uint32_t first_seq = 0;
@@ -51,7 +51,9 @@ struct LocalTime {
     [[nodiscard]] std::uint32_t all_spans() const;
 };
 
-struct RankStep {
+/// The spans of one rank in one step; of some steps, there are none.
+struct StepSegments {
+    std::uint32_t step_index = 0;  // of the job's steps
     std::vector<LocalTime> local;
     bool waits_inside = false;  // of phases
     double step_ms = 0;         // NaN if there is nothing to tell it from
@@ -59,28 +61,28 @@ struct RankStep {
     double matched_ms = 0;              // duration of the collectives that were matched
     double all_comm_ms = 0;             // duration of all
     double step_span_ms = 0;            // of spans that enclose the others
-    Interval extent{0, 0};              // from its first begin to its last end; empty without starts
+    Interval rows{0, 0};                // from its first begin to its last end; empty without starts
     std::vector<SpanSegment> segments;  // without starts, from 0 on, in the order in which they hide each other
     InnerWaiting inner_waiting;
 };
 
-/// Takes the spans of one rank apart, step by step. One a thread.
-class StepAnalyser {
+/// Step by step. One a thread.
+class SegmentBuilder {
   public:
     /// `launches`: shown what phases began; null for none.
-    StepAnalyser(const StepReading& reading, const Collectives& collectives, LaunchCollector* launches = nullptr)
+    SegmentBuilder(const StepReading& reading, const Collectives& collectives, LaunchCollector* launches = nullptr)
         : reading_(reading), collectives_(collectives), launches_(launches) {}
 
     /// The spans of one step. `uses`: by phase. The result is valid until the next call.
-    const RankStep& analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
-                            const std::vector<PhaseUse>& uses);
+    const StepSegments& build(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
+                              const std::vector<PhaseUse>& uses);
 
   private:
     /// A span, and what is made of it.
     struct Item {
         Interval interval;
         std::int64_t waiting_end_ns = 0;  // of a collective: where its transfer begins; its begin if it is not matched
-        double own_ms = 0;                // of a local phase; of communication: its waiting, for the ledger
+        std::int64_t waiting_ns = 0;      // of communication, for the ledger
         const Sample* sample = nullptr;
         std::uint32_t phase = 0;
         schema::Kind kind = schema::Kind::other;
@@ -89,6 +91,7 @@ class StepAnalyser {
         bool blocks = false;         // see PhaseSeries
         bool is_evaluation = false;  // of the trainer's thread, with all that is inside
 
+        [[nodiscard]] bool is_compute() const { return kind == schema::Kind::compute; }
         [[nodiscard]] std::int64_t launch_ns() const;  // or SpanSegment::no_launch
     };
 
@@ -108,29 +111,27 @@ class StepAnalyser {
     void keep_least_deep();
     void keep_outermost();
     void place_segments();
-    void by_intervals();
-    void take_local(Item& item, std::int64_t blocked_ns);
-    [[nodiscard]] WaitsBesideWork::Sum find_blocked(const Item& local, std::size_t first_comm);
-    void sort_by_what_they_block(const Item& local, std::size_t first_comm);
+    void cut();
+    WaitsBesideWork::Sum cut_local(const Item& item);
+    void cut_comm(const Item& item);
+    void cut_inner(const Item& item);
+    void add_own_work(const Item& item, const WaitsBesideWork::Sum& beside);
+    [[nodiscard]] WaitsBesideWork::Sum find_blocked(const Item& local);
+    void sort_by_what_they_block(const Item& local);
     void find_step_ms();
     void find_untimed_step_ms();
-    void find_on_device();
-    void mark_launch_bound();
     LocalTime& local_time_of(std::uint32_t phase);
-    void add_segments();
-    void add_inner(const Item& inner);
     /// Whether it is inside of a local span that `is_one` says.
     template <typename IsOne>
     [[nodiscard]] bool is_inside_of(const Item& inner, IsOne is_one) const;
     [[nodiscard]] bool is_in_evaluation(const Item& inner) const;
     void add_segment(const Item& item, Interval interval, TimeKind piece);
-    void add_compute(const Item& item, const WaitsBesideWork::Sum& beside);
 
     const StepReading& reading_;
     const Collectives& collectives_;
     LaunchCollector* const launches_;
     const std::vector<PhaseUse>* uses_ = nullptr;  // by phase
-    RankStep result_;
+    StepSegments result_;
     bool has_starts_ = true;
     bool has_step_ = false;
     bool has_evaluation_ = false;
@@ -139,8 +140,6 @@ class StepAnalyser {
     // Both by their begin; without starts, as if rows were one behind the other:
     std::vector<Item> local_;
     std::vector<Item> comm_;
-    std::vector<const Item*> on_device_;        // both, by their begin
-    std::vector<const Item*> last_local_;       // of each stream, as far as it was seen
     std::vector<std::uint32_t> local_indices_;  // by phase: index of its LocalTime
     Intervals comm_set_;
     Intervals compute_set_;
