@@ -27,8 +27,7 @@ struct CheckCommand {
 
     Status run() const {
         output.check();
-        const InputSet set = input.find();
-        refuse_input_as_output(set, output.path);
+        const InputSet set = input.find(output.path);
         JobCheck job;
         RunSelection selection(run_options.choice());
         const InputCounts counts = read_run(

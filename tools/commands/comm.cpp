@@ -94,8 +94,7 @@ struct CommCommand {
     Status run() const {
         output.check();
         const comm::CommOptions chosen = options();
-        const InputSet set = input.find();
-        refuse_input_as_output(set, output.path);
+        const InputSet set = input.find(output.path);
         comm::CommReport report = comm::make_report(load(set, load_options()), chosen);
         const Status status = report_status("comm", report.inputs, report.coverage, input.strict);
         if (status == Status::nothing_readable) return status;

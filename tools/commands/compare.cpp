@@ -65,8 +65,7 @@ struct CompareCommand {
         std::vector<std::string> paths = {path_a, path_b};
         paths.insert(paths.end(), more.begin(), more.end());
         for (const std::string& path : paths) {
-            const InputSet set = find_inputs({path}, "");
-            refuse_input_as_output(set, output.path);
+            const InputSet set = find_inputs_beside(output.path, {path}, "");
             LoadOptions options = job_options.load_options(filter, input, {});
             const auto all = static_cast<double>(paths.size());
             options.reading.range = {static_cast<double>(jobs.size()) / all,
@@ -83,9 +82,8 @@ struct CompareCommand {
 
     [[nodiscard]] compare::JobFacts read(const std::string& name, const std::string& path,
                                          const std::string& files_from, const RunOptions& run_options) const {
-        const InputSet set =
-            find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from);
-        refuse_input_as_output(set, output.path);
+        const InputSet set = find_inputs_beside(
+            output.path, path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from);
         LoadOptions options = job_options.load_options(filter, input, run_options);
         options.reading.range = name == "A" ? WorkRange{0, 0.5} : WorkRange{0.5, 1};
         const Job loaded = load(set, options);

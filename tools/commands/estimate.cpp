@@ -79,8 +79,7 @@ struct EstimateCommand {
         for (const std::string& name : planned_options)
             if (arguments->is_given(name))
                 throw UsageError(name + ": of a training that is planned; leave out the job, or this option");
-        const InputSet set = input.find();
-        refuse_input_as_output(set, output.path);
+        const InputSet set = input.find(output.path);
         LoadOptions options = job_options.load_options({}, input, run_options);
         options.keeps_messages = true;
         const Job job = load(set, options);

@@ -41,9 +41,7 @@ struct KernelsCommand {
         if (input.inputs.empty() && input.files_from.empty())
             throw tool::UsageError("no input: name a trace or a directory of traces");
         output.check();
-        tool::InputSet set = kernels::find_traces(input.inputs, input.files_from);
-        refuse_input_as_output(set, output.path);
-        return set;
+        return find_inputs_beside(output.path, input.inputs, input.files_from, "", kernels::find_traces);
     }
 
     [[nodiscard]] kernels::KernelReport read(const tool::InputSet& set) const {

@@ -39,8 +39,7 @@ struct MergeCommand {
 
     Status run() const {
         const MergeOptions options{filter.filter(), AttemptChoice::parse(attempt)};
-        const InputSet set = input.find();
-        if (!force) refuse_input_as_output(set, out, "; --force replaces it");
+        const InputSet set = input.find(force ? "" : out, "; --force replaces it");
         Output output(out);
         RunIndex runs;
         CoverageCollector coverage;

@@ -29,8 +29,7 @@ struct MetricsCommand {
 
     Status run() const {
         const LoadOptions options = job_options.load_options(filter, input, run_options);
-        const InputSet set = input.find();
-        refuse_input_as_output(set, out);
+        const InputSet set = input.find(out);
         const Job job = load(set, options);
         const Status status = report_status("metrics", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;

@@ -22,6 +22,22 @@ namespace {
 
 constexpr unsigned max_threads = 1024;
 
+void refuse_input_as_output(const tool::InputSet& inputs, const std::string& path, const std::string& hint) {
+    if (path.empty() || path == "-") return;
+    const auto is_same = [&](const std::string& file) {
+        std::error_code error;
+        return !file.empty() && file != "-" && std::filesystem::equivalent(file, path, error);
+    };
+    for (const tool::InputFile& file : inputs.files)
+        if (is_same(file.path)) throw tool::UsageError("--output: this is one of the inputs: " + path + hint);
+    if (is_same(inputs.list)) throw tool::UsageError("--output: this is the list of the inputs: " + path);
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::canonical(path, error);  // where a link leads
+    for (const std::string& name : {path, error ? path : target.native()})
+        if (tool::rank_of_file_name(name))
+            throw tool::UsageError("--output: a rank file has this name: " + name + hint);
+}
+
 /// The format that a file's name asks for: "summary.md" and "summary.md.gz" are Markdown.
 tool::Format format_of(std::string_view path) {
     for (const std::string_view compressed : {".gz", ".zst"})
@@ -44,9 +60,9 @@ void InputOptions::add_to(Arguments& command) {
     command.add(&strict, {"--strict", "Exit with status 4 if the input is incomplete or damaged"});
 }
 
-tool::InputSet InputOptions::find() const {
+tool::InputSet InputOptions::find(const std::string& output, const std::string& hint) const {
     if (inputs.empty() && files_from.empty()) throw tool::UsageError("no input: name a file or a directory");
-    return tool::find_inputs(inputs, files_from);
+    return find_inputs_beside(output, inputs, files_from, hint);
 }
 
 bool InputOptions::colors() const {
@@ -175,20 +191,11 @@ void say_written(std::string_view command, const std::string& out, const std::st
     tool::say("cep {}: wrote {}: {}{}\n", command, out, size, what);
 }
 
-void refuse_input_as_output(const tool::InputSet& inputs, const std::string& path, const std::string& hint) {
-    if (path.empty() || path == "-") return;
-    const auto is_same = [&](const std::string& file) {
-        std::error_code error;
-        return !file.empty() && file != "-" && std::filesystem::equivalent(file, path, error);
-    };
-    for (const tool::InputFile& file : inputs.files)
-        if (is_same(file.path)) throw tool::UsageError("--output: this is one of the inputs: " + path + hint);
-    if (is_same(inputs.list)) throw tool::UsageError("--output: this is the list of the inputs: " + path);
-    std::error_code error;
-    const std::filesystem::path target = std::filesystem::canonical(path, error);  // where a link leads
-    for (const std::string& name : {path, error ? path : target.native()})
-        if (tool::rank_of_file_name(name))
-            throw tool::UsageError("--output: a rank file has this name: " + name + hint);
+tool::InputSet find_inputs_beside(const std::string& output, const std::vector<std::string>& arguments,
+                                  const std::string& files_from, const std::string& hint, FindInputs& find) {
+    tool::InputSet found = find(arguments, files_from);
+    refuse_input_as_output(found, output, hint);
+    return found;
 }
 
 }  // namespace cep::cli

@@ -29,8 +29,8 @@ struct InputOptions {
     unsigned threads = 0;  // 0: as many as there are usable cores
 
     void add_to(Arguments& command);
-    /// Throws UsageError where no input is named.
-    [[nodiscard]] tool::InputSet find() const;
+    /// Throws UsageError where no input is named, and as find_inputs_beside().
+    [[nodiscard]] tool::InputSet find(const std::string& output, const std::string& hint = "") const;
     [[nodiscard]] tool::ReadOptions reading(tool::WorkRange range = {}) const { return {threads, range}; }
     /// Whether to write colours to standard output.
     [[nodiscard]] bool colors() const;
@@ -103,8 +103,14 @@ void say_no_spans(std::string_view command);
 /// Says that an output was written, of which size, and `what` is in it; nothing of standard output.
 void say_written(std::string_view command, const std::string& out, const std::string& what);
 
-/// Throws UsageError where `path` is one of the inputs, or has the name of a rank file, so that the next command would
-/// read it as an input. `hint` ends the message.
-void refuse_input_as_output(const tool::InputSet& inputs, const std::string& path, const std::string& hint = "");
+/// What finds the inputs that arguments and a list of files name.
+using FindInputs = tool::InputSet(const std::vector<std::string>& arguments, const std::string& files_from);
+
+/// The inputs of a command that writes to `output`: commands find theirs here or by InputOptions only. Throws
+/// UsageError where `output` is one of them, or has the name of a rank file, so that the next command would read it as
+/// an input. `hint` ends the message.
+[[nodiscard]] tool::InputSet find_inputs_beside(const std::string& output, const std::vector<std::string>& arguments,
+                                                const std::string& files_from, const std::string& hint = "",
+                                                FindInputs& find = tool::find_inputs);
 
 }  // namespace cep::cli

@@ -72,16 +72,10 @@ struct ReportCommand {
         return {parse_numbers("--timeline-ranks", timeline_ranks), parse_numbers("--timeline-steps", timeline_steps)};
     }
 
-    void refuse_outputs(const InputSet& set) const {
-        if ((out.empty() || out == "-") && is_terminal(STDOUT_FILENO))
-            throw UsageError("--output: a page is not for a terminal; name a file with -o");
-        refuse_input_as_output(set, out);
-    }
-
     [[nodiscard]] compare::JobFacts read_compared() const {
-        const InputSet set = find_inputs(
-            compared.empty() ? std::vector<std::string>{} : std::vector<std::string>{compared}, files_from_compared);
-        refuse_outputs(set);
+        const InputSet set =
+            find_inputs_beside(out, compared.empty() ? std::vector<std::string>{} : std::vector<std::string>{compared},
+                               files_from_compared);
         LoadOptions options = job_options.load_options(filter, input, run_options_a);
         options.reading.range = {0, 0.5};
         const Job before = load(set, options);
@@ -112,8 +106,9 @@ struct ReportCommand {
         LoadOptions options = job_options.load_options(filter, input, run_options);
         options.keeps_messages = true;
         if (compares()) options.reading.range = {0.5, 1};
-        const InputSet set = input.find();
-        refuse_outputs(set);
+        const InputSet set = input.find(out);
+        if ((out.empty() || out == "-") && is_terminal(STDOUT_FILENO))
+            throw UsageError("--output: a page is not for a terminal; name a file with -o");
         if (compares() && compared == "-" && reads_standard_input(set))
             throw UsageError("A and INPUT cannot both be standard input");
         std::optional<compare::JobFacts> a;

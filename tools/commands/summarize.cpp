@@ -50,7 +50,6 @@ struct SummarizeCommand {
     }
 
     [[nodiscard]] Job load_inputs(const InputSet& inputs) const {
-        refuse_input_as_output(inputs, output.path);
         LoadOptions options = job_options.load_options(filter, input, run_options);
         options.numbers_collectives = !no_verdict;
         return load(inputs, options);
@@ -98,7 +97,7 @@ struct SummarizeCommand {
         check();
         const Grouping grouping = Grouping::parse(by);
         const std::vector<FailCondition> conditions = parse_fail_conditions(fail_on);
-        const InputSet inputs = input.find();
+        const InputSet inputs = input.find(output.path);
         return show(inputs, load_inputs(inputs), grouping, conditions);
     }
 

@@ -130,8 +130,7 @@ struct TraceCommand {
 
     Status run() const {
         TraceFilter filters{filter.filter(), filter.filter(), AttemptChoice::parse(attempt)};
-        InputSet set = input.find();
-        refuse_input_as_output(set, out);
+        InputSet set = input.find(out);
         const StreamCopies copies = copy_streams(set, spill_directory_for(out));
         std::optional<Selection> selection;
         ClockShifts clocks;
