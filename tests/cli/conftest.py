@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command under test, and a small writer of rank files."""
 
+import functools
 import json
 import os
 import pathlib
 import random
 import re
+import subprocess
 
 import pytest
 from both_builds import run_command
@@ -22,6 +24,23 @@ def commands_of_source():
 
 
 COMMANDS = commands_of_source()
+READERS = [command for command in COMMANDS if command not in ("run", "simulate", "completion")]  # of input files
+ROW_READERS = [command for command in READERS if command not in ("compare", "kernels")]  # two jobs, and traces
+
+
+@functools.cache
+def options_of(command):
+    text = subprocess.run([os.environ["CEP_COMMAND"], command, "--help"], capture_output=True, text=True, check=True).stdout
+    return {name for names in re.findall(r"^  (?:(-\w), )?(--[\w-]+)", text, re.MULTILINE) for name in names if name}
+
+
+def readers_with(option):
+    return [command for command in READERS if option in options_of(command)]
+
+
+def inputs_of(command, traces="traces"):
+    """What a command needs to be named."""
+    return {"compare": ["job", "job"], "kernels": [traces]}.get(command, ["job"])
 
 
 def span_row(rank, step, name, duration_ms, start_ns, **more):

@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "engine"))
+from conftest import ROW_READERS
+
 OLD, NEW = os.environ.get("CEP_OLD", ""), os.environ.get("CEP_NEW", "")
 
 
@@ -38,8 +41,8 @@ def small_files(folder):
     return [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))]
 
 
-COMMANDS = (["check", "--json"], ["summarize", "--json", "--no-verdict"], ["summarize", "--csv", "--by", "rank"], ["merge"],
-            ["comm", "--json"])
+COMMANDS = (*([command] for command in ROW_READERS), ["check", "--json"], ["summarize", "--json", "--no-verdict"],
+            ["summarize", "--csv", "--by", "rank"], ["comm", "--json"])
 
 
 def compare_damaged(count):

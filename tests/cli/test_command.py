@@ -4,7 +4,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import COMMANDS, ROOT, as_rows
+from conftest import COMMANDS, READERS, ROOT, ROW_READERS, as_rows
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -20,8 +20,24 @@ def test_help_lists_the_commands(cep):
 
 
 def test_the_manual_has_every_command():
-    listed = re.findall(r"^\.It Cm (\w+)$", (ROOT / "man/cep.1").read_text(), re.MULTILINE)
-    assert set(COMMANDS) | {"help"} <= set(listed)
+    page, see_also = (ROOT / "man/cep.1").read_text().split(".Sh SEE ALSO")
+    assert set(COMMANDS) | {"help"} <= set(re.findall(r"^\.It Cm (\w+)$", page, re.MULTILINE))
+    assert re.findall(r"^\.Xr cep-(\w+) 1", see_also, re.MULTILINE) == sorted({*COMMANDS} - {"completion"})
+
+
+def words_in_quotes(page):
+    return {word for line in re.findall(r"^\.(?:It )?Ql (.*)", page, re.MULTILINE) for word in line.split()}
+
+
+def test_the_manual_has_every_key_that_is_read():
+    source = (ROOT / "tools/read/row_keys.hpp").read_text()
+    page = (ROOT / "man/cep-jsonl.5").read_text()
+    sections = {"row": page[page.index(".Ss Spans"):], "run": page[page.index(".Ss run"):page.index(".Ss stats")]}
+    for kind, section in sections.items():
+        keys = re.search(rf"{kind}_keys = {{(.*?)\n}};", source, re.DOTALL)[1]
+        names = re.findall(rf'^    {kind}_key\("(\w+)"', keys, re.MULTILINE)
+        assert len(names) == keys.count(f"{kind}_key(")
+        assert {*names} - words_in_quotes(section) == set()
 
 
 def test_the_readme_has_every_command():
@@ -53,9 +69,8 @@ def test_wrong_usage_has_status_2_and_says_why(cep, four_ranks, arguments):
 
 
 @pytest.mark.parametrize("arguments", [
-    ["summarize", "job.jsonl"], ["check", "job.jsonl"], ["comm", "job.jsonl"], ["metrics", "job.jsonl"], ["trace", "job.jsonl"],
-    ["report", "job.jsonl"], ["compare", "job.jsonl", "job"], ["compare", "job", "job.jsonl"],
-    ["report", "--compare", "job.jsonl", "job"],
+    *([command, "job.jsonl"] for command in READERS if command != "compare"), ["compare", "job.jsonl", "job"],
+    ["compare", "job", "job.jsonl"], ["compare", "--scaling", "job", "job", "job.jsonl"], ["report", "--compare", "job.jsonl", "job"],
 ], ids=" ".join)
 def test_an_input_is_no_output(cep, four_ranks, tmp_path, arguments):
     before = cep.merged("job")
@@ -65,10 +80,7 @@ def test_an_input_is_no_output(cep, four_ranks, tmp_path, arguments):
     assert (tmp_path / "job.jsonl").read_bytes() == before
 
 
-READERS = ["summarize", "check", "comm", "metrics", "trace", "report", "merge"]
-
-
-@pytest.mark.parametrize("arguments", [[command, "job"] for command in READERS if command != "check"]  # which has said why
+@pytest.mark.parametrize("arguments", [[command, "job"] for command in ROW_READERS if command != "check"]  # which has said why
                          + [["compare", "job", "other"], ["compare", "other", "job"]], ids=" ".join)
 def test_nothing_readable_leaves_the_output_as_it_was(cep, four_ranks, tmp_path, arguments):
     four_ranks.folder.rename(tmp_path / "other")
@@ -79,14 +91,14 @@ def test_nothing_readable_leaves_the_output_as_it_was(cep, four_ranks, tmp_path,
     assert {path.name for path in tmp_path.iterdir()} == {"job", "other", "out.json"}
 
 
-@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("command", ROW_READERS)
 def test_damage_is_told_and_a_failure_where_that_is_asked_for(cep, four_ranks, command):
     four_ranks.write(1, [], tail=b"bad\n")
     done = cep(command, "--strict", "job", status=4)
     assert b"1 row skipped" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("command", [*READERS, "kernels"])
+@pytest.mark.parametrize("command", [command for command in READERS if command != "compare"])
 def test_a_list_and_a_rank_file_behind_a_link_are_no_output(cep, four_ranks, tmp_path, command):
     others = tmp_path / "other"
     others.mkdir()

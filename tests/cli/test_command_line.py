@@ -10,7 +10,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import COMMANDS
+from conftest import COMMANDS, READERS, inputs_of, options_of, readers_with
 
 
 TRACES = pathlib.Path(__file__).resolve().parents[1] / "data" / "traces"
@@ -52,7 +52,7 @@ def test_negative_numbers_are_refused_where_none_make_sense(cep, four_ranks, arg
 
 @pytest.mark.parametrize("value", ["abc", "0", "-3", "nan", "inf", "1e15x"])
 @pytest.mark.parametrize("command, option", [
-    ("summarize", "--peak-flops"), ("metrics", "--peak-flops"), ("report", "--peak-flops"), ("comm", "--link-gbps"), ("comm", "--link-gb-per-s")])
+    *((command, "--peak-flops") for command in readers_with("--peak-flops")), ("comm", "--link-gbps"), ("comm", "--link-gb-per-s")])
 def test_what_is_no_number_above_0_is_refused_by_name(cep, command, option, value):
     text = cep(command, f"{option}={value}", "x", status=2).stderr.decode()
     assert text.splitlines()[0] == f"cep {command}: {option}: '{value}' is no number above 0"
@@ -198,11 +198,9 @@ def test_a_value_behind_an_equals_sign_is_completed(script):
     assert complete_in_zsh(script("zsh"), ["cep", "summarize", "--color=n"]) == {"--color=never"}
 
 
-def test_all_options_are_offered(cep, script):
+def test_all_options_are_offered(script):
     for command in COMMANDS:
-        offered = complete_in_bash(script("bash"), ["cep", command, "-"])
-        options = set(re.findall(r"^  (?:(-\w), )?(--[\w-]+)", cep(command, "--help").stdout.decode(), re.MULTILINE))
-        assert offered == {name for names in options for name in names if name}
+        assert complete_in_bash(script("bash"), ["cep", command, "-"]) == options_of(command)
 
 
 @pytest.mark.parametrize("command, option", [("summarize", "--by"), ("comm", "--by"), ("summarize", "--fail-on"),
@@ -240,11 +238,12 @@ def widest_line(text):
     return max(len(line) for line in text.decode().replace("\r", "").splitlines())
 
 
-@pytest.mark.parametrize("arguments", [["summarize", "job"], ["check", "job"], ["compare", "job", "job"]])
-def test_tables_fit_on_a_terminal(cep, four_ranks, arguments):
+@pytest.mark.parametrize("command", readers_with("--limit"))
+def test_tables_fit_on_a_terminal(cep, four_ranks, command):
+    shutil.copytree(TRACES, cep.folder / "traces")
     with open(four_ranks.path(2), "ab") as file:
         file.write(b'{"type": "span", "step": 1, "rank": 2, "name": "no duration, which is said in many words"}\n' * 3)
-    text = run_on_terminal(cep, arguments, statuses=(0, 4), TERM="xterm", NO_COLOR="1", COLUMNS="80")
+    text = run_on_terminal(cep, [command, *inputs_of(command)], statuses=(0, 4), TERM="xterm", NO_COLOR="1", COLUMNS="80")
     assert widest_line(text) <= 80
 
 
@@ -254,14 +253,13 @@ def test_a_table_without_room_says_what_it_leaves_out(cep, four_ranks):
         assert (b"no room for typical, share" in text) is is_short
 
 
-@pytest.mark.parametrize("command, out, what", [
-    ("merge", "job.jsonl", b"rows"), ("trace", "trace.json", b"rows"), ("metrics", "job.prom", b"figures of 4 ranks"),
-])
-def test_a_command_says_what_it_wrote(cep, four_ranks, command, out, what):
-    said = cep(command, "-o", out, "job").stderr
-    assert said.startswith(f"cep {command}: wrote {out}: ".encode()) and what in said
+@pytest.mark.parametrize("command", [command for command in READERS if "--json" not in options_of(command)])
+def test_a_command_says_what_it_wrote(cep, four_ranks, command):
+    what = {"metrics": b"figures of 4 ranks", "report": b"at most"}.get(command, b"rows")
+    said = cep(command, "-o", "written", "job").stderr
+    assert said.startswith(f"cep {command}: wrote written: ".encode()) and what in said
     if command == "merge":
-        assert f", {len((cep.folder / out).read_text().splitlines())} rows".encode() in said
+        assert f", {len((cep.folder / 'written').read_text().splitlines())} rows".encode() in said
     assert b"wrote" not in cep(command, "job").stderr
 
 
@@ -279,7 +277,7 @@ def test_json_has_no_colors_on_a_terminal(cep, four_ranks):
 
 
 @pytest.mark.parametrize("limit", ["-1", "-0", "1.5", "x", "", str(2**64)])
-@pytest.mark.parametrize("command", ["summarize", "check", "comm"])
+@pytest.mark.parametrize("command", readers_with("--limit"))
 def test_a_limit_is_a_whole_number(cep, four_ranks, command, limit):
     assert b"--limit" in cep(command, "--limit", limit, "job", status=2).stderr
 
@@ -291,30 +289,30 @@ def test_an_output_file_has_the_format_of_its_name(cep, four_ranks):
         assert (cep.folder / name).read_bytes() == shown
 
 
-@pytest.mark.parametrize("command", ["summarize", "report", "metrics", "trace", "merge"])
+@pytest.mark.parametrize("command", [command for command in readers_with("--ranks") if command not in (
+    "compare", "comm", "estimate")])  # these say it of jobs, of communication, and --ranks are those of a plan
 def test_a_command_says_that_a_filter_left_nothing(cep, four_ranks, command):
     said = cep(command, "-o", "out.json", "--ranks", "99", "job").stderr.decode().splitlines()
     words = "no rows among those" if command == "merge" else "no spans among the rows"
     assert f"cep {command}: {words} that were asked for" in said, said
 
 
-@pytest.mark.parametrize("arguments", [
-    ["summarize", "job"], ["compare", "job", "other"], ["check", "job"], ["comm", "job"], ["kernels", "traces"], ["estimate", "job"]])
-def test_reasons_and_advice_are_items_of_lists(cep, four_ranks, simulate, tmp_path, arguments):
+@pytest.mark.parametrize("command", readers_with("--markdown"))
+def test_reasons_and_advice_are_items_of_lists(cep, four_ranks, simulate, tmp_path, command):
     """They begin with a small letter, unless a name begins them, and end without a full stop."""
     simulate("other", "--ranks", 4, "--steps", 60, "--record-every", 1)
     shutil.copytree(TRACES, tmp_path / "traces")
-    text = cep(*arguments).stdout.decode()
+    text = cep(command, *(["job", "other"] if command == "compare" else inputs_of(command))).stdout.decode()
     lists = re.search(r"^(because|next) .*?\n\n", text, re.MULTILINE | re.DOTALL)
     items = [line[10:] for line in lists[0].splitlines() if line.strip()] if lists else []
-    assert items or arguments[0] not in ("summarize", "compare", "kernels"), text
+    assert items or command not in ("summarize", "compare", "kernels"), text
     for item in items:
         assert not item.endswith(".") and not re.match("(The|A|Of|Where|No|Few|Steps|Rank|Copies|Stragglers) ", item), item
 
 
 def test_inputs_that_cannot_be_read_are_listed_alike(cep, tmp_path):
     (tmp_path / "empty").mkdir()
-    for command in ("summarize", "kernels"):
+    for command in {*READERS} - {"check", "compare"}:  # which say it of each file, and of A and B
         said = cep(command, "missing", "empty", status=3).stderr.decode().splitlines()
         assert said[0] == f"cep {command}: 2 inputs unreadable" and "  missing: No such file or directory" in said[1:3], said
         assert any(line.startswith("  empty: no ") for line in said[1:3]) and said[3].startswith(f"cep {command}: no ") and len(said) == 4, said

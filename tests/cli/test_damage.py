@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass, field
 
 import pytest
-from conftest import START_NS, attempt_rows, line_of, run_row, span_row, stats_row
+from conftest import ROW_READERS, START_NS, attempt_rows, line_of, run_row, span_row, stats_row
 
 GOOD = [span_row(0, step, "f", 1.5, START_NS + step) for step in range(6)]
 LINES = [line_of(row).encode() for row in GOOD]
@@ -183,7 +183,7 @@ def test_damage_in_check(cep, damage):
     assert severities.index(report["severity"]) >= severities.index(damage.severity)
 
 
-@pytest.mark.parametrize("command", ["summarize", "merge", "check"])
+@pytest.mark.parametrize("command", ROW_READERS)
 def test_damage_under_strict(cep, damage, command):
     lacking = bool(damage.says) if command != "check" else damage.severity in ("incomplete", "damaged")
     cep(command, "--strict", "job", status=4 if lacking else 0)

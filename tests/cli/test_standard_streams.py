@@ -6,17 +6,10 @@ import os
 import subprocess
 
 import pytest
+from conftest import READERS, ROW_READERS, inputs_of
 
-COMMANDS = {
-    "merge": ["merge", "job"],
-    "summarize": ["summarize", "job"],
+COMMANDS = {command: [command, *inputs_of(command, traces="trace.json")] for command in READERS} | {
     "check": ["check", "--lenient", "job"],
-    "compare": ["compare", "job", "job"],
-    "comm": ["comm", "job"],
-    "kernels": ["kernels", "trace.json"],
-    "report": ["report", "job"],
-    "trace": ["trace", "job"],
-    "metrics": ["metrics", "job"],
     "completion": ["completion", "bash"],
     "help": ["--help"],
     "version": ["--version"],
@@ -77,7 +70,7 @@ def test_files_are_written_whatever_the_streams_are(cep, inputs, tmp_path, argum
     assert (tmp_path / written).read_bytes() == usual
 
 
-@pytest.mark.parametrize("command", ["merge", "summarize", "check"])
+@pytest.mark.parametrize("command", ROW_READERS)
 def test_closed_standard_input_as_an_input(cep, command):
     done = run_in_shell(cep, "<&-", [command, "-"])
     assert done.returncode == 3 and b"-: Bad file descriptor" in done.stdout + done.stderr
