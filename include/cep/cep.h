@@ -333,7 +333,7 @@ CEP_API int32_t cep_rank(const cep_profiler *profiler);
  *
  * Known keys: "dp", "tp", "pp", "ep", "cp" (this rank's parallel coordinates), integers ≥ 0;
  * "flops_per_step" (this rank's model FLOPs in a step), "hardware_flops_per_step" (with recomputation),
- * "peak_flops" (FLOP/s of this rank's device), "tokens_per_step" (of the whole job), numbers > 0.
+ * "peak_flops" (FLOP/s of this rank's device), "tokens_per_step" (of the whole job), numbers > 0, up to 1e30.
  * Any other key goes under "meta" as it is. All keys together, with those of the option "meta", may take at most
  * 65536 bytes. A key that is given again replaces its old value.
  * @param profiler The profiler.

@@ -33,6 +33,9 @@ inline constexpr std::array<std::string_view, 8> kind_names = {"",     "step",  
     return Kind::other;
 }
 
+/// The most FLOPs or tokens of a step, or FLOP/s, that a run row may say: sums over steps and ranks stay finite.
+inline constexpr double max_figure = 1e30;
+
 /// Values of the key "type". A row without it is a span.
 namespace row {
 inline constexpr std::string_view run = "run";

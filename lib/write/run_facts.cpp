@@ -8,13 +8,14 @@
 #include "base/json_text.hpp"
 #include "cep/cep.h"
 #include "options/options.hpp"
+#include "schema.hpp"
 
 namespace cep {
 namespace {
 
 struct KnownKey {
     std::string_view quoted;
-    bool integer;  ///< true: a coordinate, an integer ≥ 0; false: a number > 0
+    bool integer;  ///< true: a coordinate, an integer ≥ 0; false: a number > 0, up to schema::max_figure
 };
 
 constexpr KnownKey known_keys[] = {
@@ -45,12 +46,12 @@ constexpr KnownKey known_keys[] = {
     } else {
         double number = 0;
         const auto [end, error] = std::from_chars(value.data(), last, number);
-        valid = error == std::errc() && end == last && number > 0;
+        valid = error == std::errc() && end == last && number > 0 && number <= schema::max_figure;
     }
     if (valid) return CEP_OK;
     return fail(CEP_EJSON, "meta: %.*s: %.*s is not %s", static_cast<int>(key.quoted.size()), key.quoted.data(),
                 static_cast<int>(std::min<std::size_t>(value.size(), 200)), value.data(),
-                key.integer ? "an integer of at least 0" : "a number above 0");
+                key.integer ? "an integer of at least 0" : "a number above 0, up to 1e30");
 }
 
 [[nodiscard]] std::string one_line(std::string_view json) {

@@ -196,6 +196,7 @@ TEST(set_meta_refuses_non_objects_and_known_keys_of_the_wrong_type) {
                                           "{\"pp\":\"2\"}",
                                           "{\"flops_per_step\":0}",
                                           "{\"peak_flops\":\"fast\"}",
+                                          "{\"hardware_flops_per_step\":1e300}",
                                           "{\"tokens_per_step\":-3}"};
     cep_profiler* profiler = open_here();
     for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)

@@ -116,30 +116,14 @@ void read_stats(const dom::object& object, StatsRow& stats) {
     for_each_member(self_time_keys, [&](const auto& time) { look_up(object, time.key, stats.*time.member); });
 }
 
-bool exceeds(const std::optional<std::int64_t>& number, std::int64_t least, std::int64_t most) {
-    return number && (*number < least || *number > most);
-}
-
 /// The key of the first number that is out of its limits; "" for none.
-std::string_view find_excess(const Row& row) {
+template <typename Keys, typename Values>
+std::string_view find_excess(const Keys& keys, const Values& values) {
     std::string_view excess;
-    for_each_member(row_keys, [&](const auto& key) {
-        if (excess.empty() && !key.allows(row.*key.member)) excess = key.key;
+    for_each_member(keys, [&](const auto& key) {
+        if constexpr (requires { key.least; })
+            if (excess.empty() && !key.allows(values.*key.member)) excess = key.key;
     });
-    return excess;
-}
-
-std::string_view find_excess(const RunInfo& run) {
-    std::string_view excess;
-    const auto check = [&]<typename Value>(const RunKey<Value>& key) {
-        constexpr bool is_integer =
-            std::is_same_v<Value, std::int64_t> || std::is_same_v<Value, std::optional<std::int64_t>>;
-        if constexpr (is_integer)
-            if (key.most < INT64_MAX && excess.empty() && exceeds(run.*key.member, -key.most, key.most))
-                excess = key.key;
-    };
-    for_each_member(run_keys, check);
-    for_each_member(config_keys, check);
     return excess;
 }
 
@@ -259,7 +243,7 @@ class RowParser::Impl {
         if (!wrong_.empty()) return fail(std::string(wrong_));
         if (!row_.rank) return fail("no rank");
         if (row_.duration_ms < 0) return fail("duration_ms is negative");
-        if (const std::string_view key = find_excess(row_); !key.empty()) return refuse_excess(key);
+        if (const std::string_view key = find_excess(row_keys, row_); !key.empty()) return refuse_excess(key);
         if (row_.type == RowType::run) return complete_run();
         if (row_.type == RowType::stats) {
             read_stats(object, stats_);
@@ -278,7 +262,8 @@ class RowParser::Impl {
     const Row* refuse_excess(std::string_view key) { return fail(std::string(key) + " is out of range"); }
 
     const Row* complete_run() {
-        if (const std::string_view key = find_excess(run_); !key.empty()) return refuse_excess(key);
+        if (const std::string_view key = find_excess(run_keys, run_); !key.empty()) return refuse_excess(key);
+        if (const std::string_view key = find_excess(config_keys, run_); !key.empty()) return refuse_excess(key);
         run_.rank = *row_.rank;
         row_.run = &run_;
         return &row_;

@@ -48,6 +48,7 @@ inline constexpr double max_interval_ms = 1e11;                         // three
 inline constexpr std::int64_t max_bytes = std::int64_t{1} << 50;        // of one transfer
 inline constexpr std::int64_t max_index = std::int64_t{1} << 62;        // differences of two fit
 inline constexpr std::int64_t max_coordinate = INT32_MAX;               // in the parallel layout
+inline constexpr double above_0 = std::numeric_limits<double>::denorm_min();
 
 /// Whether the library can have written it.
 [[nodiscard]] constexpr bool is_stride_change(const StrideChange& change) {
@@ -58,30 +59,35 @@ inline constexpr std::int64_t max_coordinate = INT32_MAX;               // in th
 
 }  // namespace limits
 
-/// A key whose value is a number, which has a member in Row.
-template <typename Value, typename Number>
-struct RowKey : Member<Row, Value> {
+/// A key whose value is a number.
+template <typename Struct, typename Value, typename Number>
+struct NumberKey : Member<Struct, Value> {
     Number least;
     Number most;
-    bool (*is_in)(RowType);  // rows of which types have it
-    std::string_view wrong;  // what is said where the value is no such number; "": it is ignored then
 
     [[nodiscard]] constexpr bool allows(Number number) const { return number >= least && number <= most; }
     [[nodiscard]] constexpr bool allows(const std::optional<Number>& number) const {
         return !number || allows(*number);
     }
 };
+
+/// One that has a member in Row.
+template <typename Value, typename Number>
+struct RowKey : NumberKey<Row, Value, Number> {
+    bool (*is_in)(RowType);  // rows of which types have it
+    std::string_view wrong;  // what is said where the value is no such number; "": it is ignored then
+};
 constexpr RowKey<std::optional<std::int64_t>, std::int64_t> row_key(std::string_view key,
                                                                     std::optional<std::int64_t> Row::*member,
                                                                     std::int64_t least, std::int64_t most,
                                                                     bool (*is_in)(RowType),
                                                                     std::string_view wrong = "") {
-    return {{key, member}, least, most, is_in, wrong};
+    return {{{key, member}, least, most}, is_in, wrong};
 }
 template <typename Value>
 constexpr RowKey<Value, double> row_key(std::string_view key, Value Row::*member, double least, double most,
                                         bool (*is_in)(RowType), std::string_view wrong = "") {
-    return {{key, member}, least, most, is_in, wrong};
+    return {{{key, member}, least, most}, is_in, wrong};
 }
 
 [[nodiscard]] constexpr bool is_any(RowType /*type*/) {
@@ -111,43 +117,50 @@ inline constexpr std::tuple row_keys = {
     row_key("host_ms", &Row::host_ms, -limits::max_interval_ms, limits::max_interval_ms, is_span),
 };
 
-template <typename Value>
-struct RunKey : Member<RunInfo, Value> {
-    std::int64_t most;  // of an integer's magnitude
-};
+template <typename Of>
+constexpr Member<RunInfo, std::string> run_key(std::string_view key, std::string Of::*member) {
+    return {key, member};
+}
 template <typename Of, typename Value>
-[[nodiscard]] constexpr RunKey<Value> run_key(std::string_view key, Value Of::*pointer, std::int64_t most = INT64_MAX) {
-    return {{key, pointer}, most};
+constexpr NumberKey<RunInfo, Value, std::int64_t> run_key(std::string_view key, Value Of::*member, std::int64_t least,
+                                                          std::int64_t most) {
+    return {{key, member}, least, most};
+}
+template <typename Of>
+constexpr NumberKey<RunInfo, std::optional<double>, double> run_key(std::string_view key,
+                                                                    std::optional<double> Of::*member, double least,
+                                                                    double most) {
+    return {{key, member}, least, most};
 }
 
 /// The keys of a run row.
 inline constexpr std::tuple run_keys = {
-    run_key("schema", &RunInfo::schema),
+    run_key("schema", &RunInfo::schema, INT64_MIN, INT64_MAX),
     run_key("run_id", &RunInfo::run_id),
-    run_key("attempt", &RunInfo::attempt, limits::max_index),
-    run_key("world_size", &RunInfo::world_size, limits::max_index),
+    run_key("attempt", &RunInfo::attempt, -limits::max_index, limits::max_index),
+    run_key("world_size", &RunInfo::world_size, -limits::max_index, limits::max_index),
     run_key("host", &RunInfo::host),
-    run_key("dp", &RunInfo::dp, limits::max_coordinate),
-    run_key("tp", &RunInfo::tp, limits::max_coordinate),
-    run_key("pp", &RunInfo::pp, limits::max_coordinate),
-    run_key("ep", &RunInfo::ep, limits::max_coordinate),
-    run_key("cp", &RunInfo::cp, limits::max_coordinate),
-    run_key("flops_per_step", &RunInfo::flops_per_step),
-    run_key("hardware_flops_per_step", &RunInfo::hardware_flops_per_step),
-    run_key("peak_flops", &RunInfo::peak_flops),
-    run_key("tokens_per_step", &RunInfo::tokens_per_step),
-    run_key("pid", &RunInfo::pid),
+    run_key("dp", &RunInfo::dp, -limits::max_coordinate, limits::max_coordinate),
+    run_key("tp", &RunInfo::tp, -limits::max_coordinate, limits::max_coordinate),
+    run_key("pp", &RunInfo::pp, -limits::max_coordinate, limits::max_coordinate),
+    run_key("ep", &RunInfo::ep, -limits::max_coordinate, limits::max_coordinate),
+    run_key("cp", &RunInfo::cp, -limits::max_coordinate, limits::max_coordinate),
+    run_key("flops_per_step", &RunInfo::flops_per_step, limits::above_0, schema::max_figure),
+    run_key("hardware_flops_per_step", &RunInfo::hardware_flops_per_step, limits::above_0, schema::max_figure),
+    run_key("peak_flops", &RunInfo::peak_flops, limits::above_0, schema::max_figure),
+    run_key("tokens_per_step", &RunInfo::tokens_per_step, limits::above_0, schema::max_figure),
+    run_key("pid", &RunInfo::pid, INT64_MIN, INT64_MAX),
     run_key("backend", &RunInfo::backend),
     run_key("device_name", &RunInfo::device_name),
     run_key("library_version", &RunInfo::library_version),
-    run_key("start_unix_ns", &RunInfo::start_unix_ns, limits::max_time_ns),
-    run_key("clock_error_ns", &RunInfo::clock_error_ns, limits::max_time_ns),
+    run_key("start_unix_ns", &RunInfo::start_unix_ns, -limits::max_time_ns, limits::max_time_ns),
+    run_key("clock_error_ns", &RunInfo::clock_error_ns, -limits::max_time_ns, limits::max_time_ns),
 };
 /// The keys of its "config".
 inline constexpr std::tuple config_keys = {
-    run_key("start_step", &RunInfo::start_step, limits::max_index),
-    run_key("end_step", &RunInfo::end_step, limits::max_index),
-    run_key("record_every_n_steps", &RunInfo::record_every_n_steps, limits::max_index),
+    run_key("start_step", &RunInfo::start_step, -limits::max_index, limits::max_index),
+    run_key("end_step", &RunInfo::end_step, -limits::max_index, limits::max_index),
+    run_key("record_every_n_steps", &RunInfo::record_every_n_steps, -limits::max_index, limits::max_index),
 };
 
 /// A count of a stats row.

@@ -149,6 +149,9 @@ TEST(RowParser, RefusesNumbersOutOfTheirRange) {
           R"({"name":"f","step":1,"rank":4611686018427387905,"duration_ms":1})", R"({"type":"stats","rank":-1})",
           R"({"type":"run","rank":0,"start_unix_ns":4000000000000000001})",
           R"({"type":"run","rank":0,"world_size":4611686018427387905})",
+          R"({"type":"run","rank":0,"config":{"start_step":4611686018427387905}})",
+          R"({"type":"run","rank":0,"flops_per_step":0})", R"({"type":"run","rank":0,"hardware_flops_per_step":0.0})",
+          R"({"type":"run","rank":0,"peak_flops":-1})", R"({"type":"run","rank":0,"tokens_per_step":1e300})",
           R"({"type":"open","name":"f","step":1,"rank":0,"elapsed_ms":1e300})",
           R"({"type":"mark","name":"f","step":1,"rank":0,"start_ns":9223372036854775807})"}) {
         EXPECT_EQ(ParsedRow(row).get(), nullptr) << row;
@@ -161,6 +164,7 @@ TEST(RowParser, RefusesNumbersOutOfTheirRange) {
     for (const char* more : {R"(,"start_ns":4000000000000000000)", R"(,"lag_ms":-1e11)", R"(,"bytes":1125899906842624)",
                              R"(,"duration_ms":1e11)", R"(,"step":-9223372036854775808)"})
         EXPECT_NE(ParsedRow(span + more + "}").get(), nullptr) << more;
+    EXPECT_NE(ParsedRow(R"({"type":"run","rank":0,"flops_per_step":1e30,"tokens_per_step":5e-324})").get(), nullptr);
 }
 
 }  // namespace
