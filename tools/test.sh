@@ -130,7 +130,8 @@ build_in "$build-o2" -Doptimization=2 -Ddebug=false && o2=built || o2=failed
 # The other compiler, so that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of
 # the time to build. Line numbers are for the sanitizers' reports. What runs in other languages' interpreters runs in the
 # build above only. Without any optimisation some tests take 18 times as long, and the library falls behind the pace of
-# others: so only what computes little is built without (results_library in tools, test_options in tests).
+# others: so only what computes little is built without (results_library in tools, test_options in tests). The rooms
+# are compiled as two sources (few_units in tools): that leaves out a fifth of the code, which is there many times otherwise.
 # It takes the time that tests leave, which run beside it: many wait, and some run alone. Whatever is left of both builds
 # goes on beside the next tests.
 build_sanitized() (
@@ -138,8 +139,8 @@ build_sanitized() (
     sanitizers=$2
     export CC=clang CXX=clang++ CFLAGS="-gline-tables-only ${3-}" CXXFLAGS="-gline-tables-only ${3-}"
     pace=run_idly
-    build_in "$directory" -Db_sanitize="$sanitizers" -Db_lundef=false -Doptimization=1 -Ddebug=false -Dpython=false \
-        -Drust=disabled -Djulia=disabled
+    build_in "$directory" -Db_sanitize="$sanitizers" -Db_lundef=false -Doptimization=1 -Ddebug=false -Dfew_units=true \
+        -Dpython=false -Drust=disabled -Djulia=disabled
 )
 
 # Both, one after the other; says of each on descriptor 3 how it went. A finding ends the program in any case

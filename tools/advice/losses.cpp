@@ -23,7 +23,7 @@ constexpr double few = 0.5;                    // of the steps, or ranks
 constexpr double far_beyond = 3;               // times the median step
 constexpr double most_of = 0.5;                // of the time of a phase
 
-constexpr std::string_view compare = "cep compare before after";  // its first table has a line for each piece
+constexpr std::string_view compare_command = "cep compare before after";  // its first table has a line for each piece
 
 /// By piece.
 constexpr std::array<Advice, piece_count> advices = {{
@@ -36,21 +36,21 @@ constexpr std::array<Advice, piece_count> advices = {{
     {"waiting for other ranks: even out their work; cep summarize --by rank says who works longest",
      "cep summarize --by rank after"},
     {"bubble: more micro-batches, interleaved stages", "cep estimate after"},
-    {"copies: offload less, or prefetch on a stream of their own", compare},
+    {"copies: offload less, or prefetch on a stream of their own", compare_command},
     {"copies to the device: pin_memory and non_blocking together, and prefetch the next batch on a stream of its own",
-     compare},
+     compare_command},
     {"loading: more loader workers, a larger prefetch_factor, faster storage; stalls at epoch starts: "
      "persistent_workers",
-     compare},
-    {"host phases: move them off the loop, or do them less often", compare},
-    {"checkpoints: write them asynchronously, or less often", compare},
-    {"evaluation: less often, on fewer batches, or in a job of its own", compare},
-    {"metrics and logging: less often, and without a synchronising call such as item(); off the loop", compare},
-    {"give these phases a kind, and do what they do less often", compare},
+     compare_command},
+    {"host phases: move them off the loop, or do them less often", compare_command},
+    {"checkpoints: write them asynchronously, or less often", compare_command},
+    {"evaluation: less often, on fewer batches, or in a job of its own", compare_command},
+    {"metrics and logging: less often, and without a synchronising call such as item(); off the loop", compare_command},
+    {"give these phases a kind, and do what they do less often", compare_command},
     {"the host is late: look for synchronising calls, Python overhead, small kernels (torch.compile, CUDA graphs)",
      "py-spy record --pid PID; cep compare before after"},
     {"time more phases: no row says what the steps do meanwhile", "cep summarize after"},
-    {"start-up: compile once (caches), keep shapes the same, warm up before the measured steps", compare},
+    {"start-up: compile once (caches), keep shapes the same, warm up before the measured steps", compare_command},
     {"between the steps: time what the trainer does there (loader, logging, evaluation) with phases",
      "cep summarize after"},
     {"restarts: look at why the job ended, and at how long it waits to come back", "cep summarize --attempt all after"},

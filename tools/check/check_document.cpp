@@ -20,13 +20,13 @@ constexpr std::size_t max_advice = 3;
 constexpr std::size_t max_fine_files = 8;  // that people see one by one
 
 /// What to do about a finding.
-struct Advice {
+struct ProblemAdvice {
     std::string_view code;
     std::string_view about;
     std::string_view text;
     std::string_view cause{};  // of a loss, in the words of Loss::describe()
 };
-constexpr Advice advices[] = {
+constexpr ProblemAdvice problem_advices[] = {
     {"interleaved", "rows of several writers", "give each job, and each rank of it, a file of its own"},
     {"other_rank", "rows of another rank", "check that each rank was given its own number"},
     {"rows_skipped", "skipped rows", "the other commands leave these rows out; look at the places below"},
@@ -49,7 +49,7 @@ constexpr Advice advices[] = {
 };
 
 /// The worst of the findings that the advice is on.
-Severity severity_of(const CheckResult& result, const Advice& advice) {
+Severity severity_of(const CheckResult& result, const ProblemAdvice& advice) {
     Severity worst = Severity::fine;
     const auto look_at = [&](const std::vector<Remark>& findings) {
         for (const Remark& finding : findings)
@@ -64,14 +64,14 @@ Severity severity_of(const CheckResult& result, const Advice& advice) {
 // For the worst findings only.
 std::vector<std::string> advise(const CheckResult& result) {
     std::vector<std::string> lines;
-    for (const Advice& advice : advices)
+    for (const ProblemAdvice& advice : problem_advices)
         if (result.severity > Severity::fine && severity_of(result, advice) == result.severity &&
             lines.size() < max_advice)
             lines.push_back(fmt::format("{}: {}", advice.about, advice.text));
     return lines;
 }
 
-std::string describe_steps(const FileVerdict& file) {
+std::string describe_file_steps(const FileVerdict& file) {
     if (!file.first_step) return "-";
     std::string text = format_from_to(*file.first_step, *file.last_step);
     if (file.stride && *file.stride > 1) text += fmt::format(" every {}", format_integer(*file.stride));
@@ -177,7 +177,7 @@ Fields<FileVerdict> file_fields(std::size_t shown_from) {
         {"cut_off", "", "whether the end of the file is missing", of_report(&FileReport::cut_off)},
         {"damages", write_damages},
         F("ranks", "", "ranks in the file", ranks).in_json([](auto& json, const V& file) { json.value(file.ranks); }),
-        F("first_step", "steps", "first step", &V::first_step, describe_steps).left(),
+        F("first_step", "steps", "first step", &V::first_step, describe_file_steps).left(),
         {"last_step", "", "last step", &V::last_step},
         {"steps", "", "steps in the file", &V::steps},
         {"stride", "", "configured or usual difference of neighbouring steps", &V::stride},

@@ -37,7 +37,7 @@ struct PhaseLaunches {
     }
 };
 
-class LaunchCollector {
+class LaunchGaps {
   public:
     /// The spans of one rank in one step.
     void take(std::size_t rank, std::span<const StepSpan> spans, const std::vector<RankPhase>& phases) {
@@ -100,7 +100,7 @@ void find_blocking_comm(RankSeries& ranks, const std::vector<std::int64_t>& step
     std::vector<RankSpans> spans;
     for (const std::vector<RunSeries>* const of_rank : silent)
         spans.emplace_back(*of_rank, steps, spans.empty() ? nullptr : &spans.back(), Attempts::last);
-    LaunchCollector launches;
+    LaunchGaps launches;
     for_some_steps(spans, steps.size(), [&](std::size_t rank, std::span<const StepSpan> of_step, const auto& phases) {
         launches.take(rank, of_step, phases);
     });

@@ -21,7 +21,7 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
+constexpr std::size_t source_buffer_bytes = std::size_t{256} << 10;
 constexpr std::size_t magic_bytes = 4;
 // Rank files decompress to 10 to 30 times their size. A file of blanks decompresses to 100,000 times its size.
 constexpr std::uint64_t max_ratio = 100;
@@ -83,7 +83,7 @@ class PlainSource : public ByteSource {
 class CompressedSource : public ByteSource {
   public:
     CompressedSource(std::unique_ptr<ByteSource> input, std::size_t piece_bytes)
-        : input_(std::move(input)), block_(buffer_bytes), piece_(piece_bytes) {}
+        : input_(std::move(input)), block_(source_buffer_bytes), piece_(piece_bytes) {}
 
     std::size_t read(char* out, std::size_t capacity) override {
         std::size_t size = give(out, capacity);
@@ -149,7 +149,7 @@ class CompressedSource : public ByteSource {
 class GzipSource : public CompressedSource {
   public:
     explicit GzipSource(std::unique_ptr<ByteSource> input)
-        : CompressedSource(std::move(input), buffer_bytes) {  // inflate() is slow at the end of a piece
+        : CompressedSource(std::move(input), source_buffer_bytes) {  // inflate() is slow at the end of a piece
         constexpr int gzip_only = 16;
         if (::inflateInit2(&stream_, gzip_only + MAX_WBITS) != Z_OK) throw ReadError("gzip: out of memory");
     }

@@ -10,7 +10,7 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t sampled_rows = 100'000;
+constexpr std::size_t mined_rows = 100'000;
 
 // Ranks of a role take turns, so that few steps show many of them.
 std::vector<RoleSample> sample_roles(std::vector<StepRows>& steps, const JobModel& model) {
@@ -73,7 +73,7 @@ void find_collectives(const std::vector<StepRows>& steps, JobModel& model) {
 
 JobModel build_model(const JobRows& rows, std::size_t threads) {
     JobModel model(rows);
-    std::vector<StepRows> sample = read_sample(rows, sampled_rows, threads);
+    std::vector<StepRows> sample = read_sample(rows, mined_rows, threads);
     model.tolerance_ms = find_tolerance_ms(sample);
     model.clocks = find_clock_facts(sample, rows, model.tolerance_ms);
     if (model.clocks.are_apart)

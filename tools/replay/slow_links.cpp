@@ -20,7 +20,7 @@ constexpr std::size_t least_groups = 3;        // to know which transfers are us
 constexpr std::uint32_t least_members = 3;     // of two ranks, the shorter one may wait as well
 constexpr std::size_t least_transfers = 8;     // as steps for a pattern
 constexpr double least_ratio = 1.25;           // of a slow transfer: links of healthy jobs differ by some per cent
-constexpr double spread_multiple = 5;          // of the robust deviation over groups
+constexpr double link_spread_multiple = 5;     // of the robust deviation over groups
 constexpr double most_slow_groups = 0.5;       // of all
 constexpr std::size_t most_transfers = 1'000;  // of a group that are looked at
 
@@ -102,7 +102,7 @@ class LinkSearch {
         if (groups.size() < least_groups) return {};
         usual_ms_ = median_of(all_ms);
         const double limit_ms =
-            std::max(least_ratio * usual_ms_, usual_ms_ + spread_multiple * robust_deviation(all_ms)) +
+            std::max(least_ratio * usual_ms_, usual_ms_ + link_spread_multiple * robust_deviation(all_ms)) +
             model_.tolerance_ms;
         std::erase_if(groups, [limit_ms](const Group& group) { return group.transfer_ms < limit_ms; });
         if (static_cast<double>(groups.size()) >= most_slow_groups * static_cast<double>(all_ms.size())) return {};

@@ -20,7 +20,7 @@ namespace cep::tool {
 namespace {
 
 // Characters, not bytes: a continuation byte of UTF-8 takes no room.
-std::size_t width_of(std::string_view text) {
+std::size_t text_width(std::string_view text) {
     return static_cast<std::size_t>(std::count_if(
         text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
@@ -217,7 +217,7 @@ class Grid {
 
     // What is no terminal counts characters, as programs do that read the text.
     [[nodiscard]] std::size_t measure(std::string_view text) const {
-        return on_terminal_ ? display_width(text) : width_of(text);
+        return on_terminal_ ? display_width(text) : text_width(text);
     }
 
     [[nodiscard]] std::string padded(std::size_t row, std::size_t column) const {

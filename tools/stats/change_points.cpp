@@ -25,7 +25,7 @@ constexpr double most_of_change = 0.5;  // of the mean's, that of the typical va
 constexpr double nearly_back = 0.25;    // of a burst, the level behind it differs by no more from that before it
 
 /// One accepted contrast, in positions of the whole series.
-struct Piece {
+struct Stretch {
     ContrastKind kind = ContrastKind::cut;
     std::size_t first = 0;
     std::size_t last = 0;  // of a cut the same as `first`; of a ramp its end
@@ -61,15 +61,15 @@ class Segmentation {
     Segmentation(std::span<const double> values, const ChangeRules& rules)
         : rules_(rules), logs_(logs_of(values)), usual_(without_outliers(logs_)) {}
 
-    std::vector<Piece> find() {
+    std::vector<Stretch> find() {
         split(0, logs_.size());
-        std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.first < b.first; });
+        std::sort(pieces_.begin(), pieces_.end(), [](const Stretch& a, const Stretch& b) { return a.first < b.first; });
         return std::move(pieces_);
     }
 
     /// The stairs of a ramp, if these explain the values between two positions better than its line; else none.
     /// Schwarz's criterion, "Estimating the dimension of a model", Annals of Statistics 6, 1978.
-    [[nodiscard]] std::vector<Piece> find_stairs(const Piece& ramp, std::size_t begin, std::size_t end) const {
+    [[nodiscard]] std::vector<Stretch> find_stairs(const Stretch& ramp, std::size_t begin, std::size_t end) const {
         const std::span<const double> segment = std::span(usual_).subspan(begin, end - begin);
         std::vector<std::size_t> cuts;
         cut_by_criterion(segment, 0, segment.size(), cuts);
@@ -87,7 +87,7 @@ class Segmentation {
         if (criterion(of_stairs, 2 * (cuts.size() - 1), segment.size()) >=
             criterion(squares_of_ramp(ramp, begin, end), 3, segment.size()))
             return {};
-        std::vector<Piece> stairs;
+        std::vector<Stretch> stairs;
         for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
             if ((levels[i + 1] - levels[i]) * ramp.change() <= 0) return {};
             stairs.push_back({ContrastKind::cut, begin + cuts[i], begin + cuts[i], levels[i], levels[i + 1]});
@@ -101,7 +101,7 @@ class Segmentation {
         return count * std::log(std::max(squares / count, 1e-18)) + static_cast<double>(parameters) * std::log(count);
     }
 
-    [[nodiscard]] double squares_of_ramp(const Piece& ramp, std::size_t begin, std::size_t end) const {
+    [[nodiscard]] double squares_of_ramp(const Stretch& ramp, std::size_t begin, std::size_t end) const {
         const Contrast contrast{ContrastKind::ramp, ramp.first, ramp.last};
         std::vector<double> rest;
         for (std::size_t i = begin; i < end; ++i) rest.push_back(usual_[i] - ramp.change() * contrast.share(i));
@@ -163,13 +163,13 @@ class Segmentation {
     const ChangeRules& rules_;
     const std::vector<double> logs_;
     const std::vector<double> usual_;
-    std::vector<Piece> pieces_;
+    std::vector<Stretch> pieces_;
 };
 
 /// Makes changes of pieces.
 class Description {
   public:
-    Description(std::span<const double> values, const ChangeRules& rules, std::vector<Piece> pieces)
+    Description(std::span<const double> values, const ChangeRules& rules, std::vector<Stretch> pieces)
         : values_(values), rules_(rules), pieces_(std::move(pieces)) {}
 
     std::vector<ChangePoint> describe(const Segmentation& segmentation) {
@@ -185,9 +185,9 @@ class Description {
     }
 
     void resolve_stairs(const Segmentation& segmentation) {
-        std::vector<Piece> resolved;
+        std::vector<Stretch> resolved;
         for (std::size_t i = 0; i < pieces_.size(); ++i) {
-            std::vector<Piece> stairs;
+            std::vector<Stretch> stairs;
             if (pieces_[i].kind == ContrastKind::ramp)
                 stairs = segmentation.find_stairs(pieces_[i], begin_of(i), end_of(i));
             if (stairs.empty()) stairs.push_back(pieces_[i]);
@@ -204,7 +204,7 @@ class Description {
         if (!rises && is_startup(first)) return;
         ChangePoint point{ChangeShape::step,       begin_of(first),   pieces_[first].first,
                           pieces_[next_ - 1].last, end_of(next_ - 1), next_ - first};
-        const auto is_ramp = [](const Piece& piece) { return piece.kind == ContrastKind::ramp; };
+        const auto is_ramp = [](const Stretch& piece) { return piece.kind == ContrastKind::ramp; };
         const bool has_ramp = std::any_of(pieces_.begin() + static_cast<std::ptrdiff_t>(first),
                                           pieces_.begin() + static_cast<std::ptrdiff_t>(next_), is_ramp);
         if (has_ramp)
@@ -241,7 +241,7 @@ class Description {
         return {median_of(segment), mean_of(segment), static_cast<double>(longs) / static_cast<double>(segment.size())};
     }
 
-    void add_figures(ChangePoint& point, const Piece& first, const Piece& last) const {
+    void add_figures(ChangePoint& point, const Stretch& first, const Stretch& last) const {
         const auto has = [&](std::size_t from, std::size_t to) { return to >= from + rules_.least_steps; };
         if (has(point.begin, point.first))
             point.before = figures_of(point.begin, point.first, INFINITY);
@@ -279,7 +279,7 @@ class Description {
 
     const std::span<const double> values_;
     const ChangeRules& rules_;
-    std::vector<Piece> pieces_;
+    std::vector<Stretch> pieces_;
     std::size_t next_ = 0;
     std::vector<ChangePoint> points_;
 };
@@ -289,7 +289,7 @@ class Description {
 std::vector<ChangePoint> find_change_points(std::span<const double> values, const ChangeRules& rules) {
     if (values.size() < 2 * rules.least_steps) return {};
     Segmentation segmentation(values, rules);
-    std::vector<Piece> pieces = segmentation.find();
+    std::vector<Stretch> pieces = segmentation.find();
     return Description(values, rules, std::move(pieces)).describe(segmentation);
 }
 

@@ -13,9 +13,10 @@
 namespace cep::tool {
 namespace {
 
-class Search {
+class ContrastSearch {
   public:
-    Search(std::span<const double> values, std::size_t least) : size_(values.size()), least_(least), sums_(size_ + 1) {
+    ContrastSearch(std::span<const double> values, std::size_t least)
+        : size_(values.size()), least_(least), sums_(size_ + 1) {
         double mean = 0;
         for (const double value : values) mean += value / static_cast<double>(size_);
         for (std::size_t i = 0; i < size_; ++i) sums_[i + 1] = sums_[i] + values[i] - mean;
@@ -133,7 +134,7 @@ class Search {
 }  // namespace
 
 std::vector<FittedContrast> find_contrasts(std::span<const double> values, std::size_t least) {
-    return Search(values, least).find();
+    return ContrastSearch(values, least).find();
 }
 
 namespace {

@@ -21,7 +21,7 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t most_columns = 240;  // more than a line of a terminal has
+constexpr std::size_t picture_columns = 240;  // more than a line of a terminal has
 constexpr std::size_t most_rank_lines = 16;
 constexpr std::size_t most_phase_lines = 6;
 constexpr double least_phase_share = 0.01;  // of a step
@@ -98,7 +98,7 @@ class StepDrawer {
     explicit StepDrawer(const Judgement& judgement)
         : table_(judgement.table),
           groups_(judgement.groups),
-          columns_(std::min(table_.steps.size(), most_columns)),
+          columns_(std::min(table_.steps.size(), picture_columns)),
           group_of_(table_.ranks.size()),
           own_ms_(judgement.own_ms),
           usual_own_ms_(medians_of(own_ms_)) {

@@ -65,7 +65,7 @@ std::optional<LateHost> find_late_host(const RankSeries& ranks, std::int64_t ran
 }
 
 constexpr double clearly = 1.1;        // times the median of the peers
-constexpr double worth_saying = 0.01;  // of a step
+constexpr double share_worth_saying = 0.01;  // of a step
 constexpr std::size_t fewest_ranks = 3;
 
 /// By how much a rank exceeds its peers in the step in which it does so least; below 0 where it does not in all.
@@ -82,7 +82,7 @@ double least_excess_ms(std::span<const float> own, const std::vector<double>& us
 /// exceeds it most. Chance does that too: it is no verdict.
 std::optional<Finding> find_hint(const JobTable& table, const std::vector<PeerGroup>& groups) {
     std::optional<Finding> found;
-    double most = worth_saying * median_of(table.median_step_ms);
+    double most = share_worth_saying * median_of(table.median_step_ms);
     for (const PeerGroup& group : groups) {
         if (group.ranks.size() < fewest_ranks) continue;
         for (const LocalPhase& phase : table.local) {

@@ -21,7 +21,7 @@ constexpr std::size_t max_shown = 5;
 constexpr std::size_t max_losses = 3;
 constexpr double worth_acting = 0.05;  // of the time
 constexpr double good_mfu = 0.5;
-constexpr double most_of_it = 0.5;
+constexpr double share_of_most = 0.5;
 constexpr double worth_a_headline = 0.03;  // of the time
 
 /// `chance`: that noise alone makes a rank of the job look as slow as that.
@@ -314,7 +314,7 @@ class Sentences {
             std::string text = describe_change(*change, verdict_.ranks);
             // What a phase waits for is not its own: some may have none of the change, and one may have more than all.
             const double share = change->excess_ms / (*change->slow_ms - *change->usual_ms);
-            if (!change->phase.empty() && share >= most_of_it && share <= 1 / most_of_it)
+            if (!change->phase.empty() && share >= share_of_most && share <= 1 / share_of_most)
                 text += fmt::format(", most of it in {} ({})", change->phase, format_change_ms(change->excess_ms));
             document_.evidence.push_back(text);
         }
