@@ -364,9 +364,10 @@ def test_bars_are_ascii_where_the_terminal_has_no_more(on_terminal, window):
     assert found[0] == "#" * 10 and set("".join(found)) == {"#"}
 
 
-def test_a_table_with_bars_is_no_wider_than_the_terminal(on_terminal, window):
+def test_a_table_with_bars_is_no_wider_than_the_terminal(simulate, on_terminal):
+    simulate("job", "--ranks", "4", "--steps", "40")
     for columns in range(110, 150, 3):
-        text = on_terminal("summarize", "--color", "never", window, **{**UTF8, "COLUMNS": str(columns)})
+        text = on_terminal("summarize", "--color", "never", "job", **{**UTF8, "COLUMNS": str(columns)})
         table = text[text.index("\nphase ") + 1:].splitlines()
         assert "█" not in "".join(table) or max(map(width_of, table)) <= columns
 

@@ -12,7 +12,9 @@ import pytest
 from conftest import Job, attempt_rows, line_of
 
 SANITIZED = os.environ.get("CEP_SANITIZED") == "1"
-COUNTS = ("1", "7") if SANITIZED else ("1", "2", "7")  # a sanitizer takes ten times as long
+# A sanitizer takes ten times as long.
+COUNTS = ("1", "7") if SANITIZED else ("1", "2", "7")
+MANY_STEPS = 6_000 if SANITIZED else 20_000  # more than `merge --memory-mib 1` keeps in memory
 
 
 def messages(done):
@@ -27,7 +29,7 @@ def damaged_folder(tmp_path_factory):
     job.folder.mkdir()
     rng = random.Random(5)
     for rank in range(12):
-        steps = 20_000 if rank == 4 else rng.randrange(1, 400)
+        steps = MANY_STEPS if rank == 4 else rng.randrange(1, 400)
         job.write(rank, attempt_rows(rank, range(steps), rng=rng, world_size=14))
         if rank % 3 == 0:
             job.write(rank, attempt_rows(rank, range(steps // 2, steps + 5), rng=rng, world_size=14, attempt=2))
@@ -59,7 +61,7 @@ def test_output_and_messages_do_not_depend_on_threads(cep, damaged, command):
 
 
 def test_one_large_file_on_standard_input(cep, job):
-    rows = attempt_rows(0, range(20_000), rng=random.Random(1))
+    rows = attempt_rows(0, range(MANY_STEPS), rng=random.Random(1))
     data = b"".join(line_of(row).encode() + b"\n" for row in rows)
     outputs = {cep("summarize", "--json", "-j", count, "-", stdin=data).stdout for count in COUNTS}
     assert len(outputs) == 1
