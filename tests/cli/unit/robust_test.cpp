@@ -12,17 +12,17 @@
 namespace cep::tool {
 namespace {
 
-constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
 
 TEST(Robust, QuantilesLeaveOutWhatIsMissing) {
     // numpy.nanquantile([4, nan, 1, 3, nan, 2], [0, .25, .5, .9, 1])
-    const std::vector<double> values = {4, missing, 1, 3, missing, 2};
+    const std::vector<double> values = {4, no_value, 1, 3, no_value, 2};
     EXPECT_DOUBLE_EQ(quantile_of(values, 0), 1);
     EXPECT_DOUBLE_EQ(quantile_of(values, 0.25), 1.75);
     EXPECT_DOUBLE_EQ(median_of(values), 2.5);
     EXPECT_DOUBLE_EQ(quantile_of(values, 0.9), 3.7);
     EXPECT_DOUBLE_EQ(quantile_of(values, 1), 4);
-    EXPECT_TRUE(is_missing(median_of(std::vector<double>{missing})));
+    EXPECT_TRUE(is_missing(median_of(std::vector<double>{no_value})));
 }
 
 TEST(Robust, DeviationIsThatOfNormalValues) {
