@@ -139,9 +139,7 @@ def calls_in_a_step(folder, trainer, every):
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_a_step_that_is_not_recorded_makes_few_calls(tmp_path, request, trainer):
-    if trainer == "transformers":
-        request.getfixturevalue("with_compiler")
+def test_a_step_that_is_not_recorded_makes_few_calls(tmp_path, trainer):
     assert calls_in_a_step(tmp_path, trainer, every=10**9) <= MOST_CALLS[trainer]
 
 

@@ -19,8 +19,6 @@ INSTALLED = [
 
 @pytest.mark.parametrize(("ranks", "stride", "batches"), [(2, 3, 1), (1, 3, 2)])
 @pytest.mark.parametrize("framework", INSTALLED)
-def test_every_phase_of_every_recorded_step(tmp_path, request, framework, ranks, stride, batches, command):
+def test_every_phase_of_every_recorded_step(tmp_path, framework, ranks, stride, batches, command):
     """Of a step of several batches too."""
-    if framework == "transformers":  # whose models ask for torch.compile
-        request.getfixturevalue("with_compiler")
     run_example(framework, tmp_path, command, ranks=ranks, steps=12, stride=stride, batches=batches)

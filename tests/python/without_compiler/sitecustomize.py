@@ -25,8 +25,10 @@ class Nothing(types.ModuleType):
 
 
 compiler = Nothing("torch._dynamo")
-compiler.disable = lambda function=None, *_, **__: function
+compiler.__path__ = []  # of its modules, see ModulesOfCompiler
+compiler.disable = lambda function=None, *_, **__: function or (lambda decorated: decorated)
 compiler.OptimizedModule = type("OptimizedModule", (), {})
+compiler.eval_frame = compiler
 sys.modules["torch._dynamo"] = compiler
 
 
@@ -47,4 +49,17 @@ class OperatorsOfCompiler:
             torch._C._set_generator_metaclass(importlib.import_module("torch._opaque_base").OpaqueBaseMeta)
 
 
-sys.meta_path.insert(0, OperatorsOfCompiler())
+class ModulesOfCompiler:
+    """Each is nothing."""
+
+    def find_spec(self, name, *_):
+        return importlib.machinery.ModuleSpec(name, self) if name.startswith("torch._dynamo.") else None
+
+    def create_module(self, spec):
+        return Nothing(spec.name)
+
+    def exec_module(self, _):
+        pass
+
+
+sys.meta_path[:0] = OperatorsOfCompiler(), ModulesOfCompiler()
