@@ -132,6 +132,13 @@ def test_each_side_of_a_comparison_is_one_run(cep, reused):
     assert both["step"]["change"] < -0.2
 
 
+def test_jobs_of_several_sizes_name_a_command_that_chooses_another_run(cep, reused):
+    said = cep("compare", "--scaling", "job", "clean").stderr
+    assert b"; cep merge --run old chooses it\n" in said
+    cep("merge", "--run", "old", "-o", "old.jsonl.zst", "job")
+    assert b"left out" not in cep("compare", "--scaling", "old.jsonl.zst", "clean").stderr
+
+
 def test_a_merge_keeps_all_rows_and_says_so(cep, reused):
     done = cep("merge", "job")
     rows = [json.loads(line) for line in done.stdout.splitlines()]

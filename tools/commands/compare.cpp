@@ -71,7 +71,8 @@ struct CompareCommand {
             options.reading.range = {static_cast<double>(jobs.size()) / all,
                                      static_cast<double>(jobs.size() + 1) / all};
             const Job job = load(set, options);
-            status = std::max(status, report_status("compare", job.inputs, job.coverage, input.strict));
+            const Status of_job = report_status("compare", job.inputs, job.coverage, input.strict, "cep merge --run");
+            status = std::max(status, of_job);
             const Ledger ledger = find_job_time(job, {{}, input.reading().thread_count()}).ledger;
             if (!(ledger.run.steps > 0)) throw UsageError("--scaling: no steps in " + path);
             jobs.push_back(compare::scaled_job(path, job, ledger));

@@ -172,8 +172,8 @@ Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage
 }
 
 Status report_status(std::string_view command, const tool::InputCounts& inputs, const tool::Coverage& coverage,
-                     bool strict) {
-    tool::report_inputs(command, inputs, coverage);
+                     bool strict, std::string_view run_option) {
+    tool::report_inputs(command, inputs, coverage, run_option);
     const Status status = status_of(inputs, coverage, strict);
     if (status == Status::nothing_readable) tool::say("cep {}: no rows in any input\n", command);
     return status;

@@ -96,7 +96,8 @@ void add_peak_flops(Arguments& command, std::optional<double>& peak_flops);
 [[nodiscard]] tool::Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict);
 /// The same, and says what the inputs lacked.
 [[nodiscard]] tool::Status report_status(std::string_view command, const tool::InputCounts& inputs,
-                                         const tool::Coverage& coverage, bool strict);
+                                         const tool::Coverage& coverage, bool strict,
+                                         std::string_view run_option = "--run");
 
 /// Where the filters left nothing.
 void say_no_spans(std::string_view command);
