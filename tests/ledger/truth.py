@@ -18,7 +18,7 @@ PIECES = ("compute", "transfer", "waiting", "bubble", "memory", "host_to_device"
           "evaluation", "logging", "other", "host_late", "uncovered", "startup", "between", "restart", "redone",
           "unrecorded")
 OUTSIDE_STEPS = ("startup", "restart", "redone")
-OUTSIDE_STEADY = (*OUTSIDE_STEPS, "checkpoint", "evaluation")
+BESIDE_TRAINING = ("checkpoint", "evaluation")
 STAYS_IN_FIRST_STEPS = ("data", "host_to_device", "checkpoint", "evaluation", "logging")
 
 END_TOLERANCE_NS = 20_000  # between the ends of spans that end with the same work
@@ -93,8 +93,10 @@ def truth_of(job):
 def figures(job, ranks):
     steps = max(one.steps for one in ranks)
     elapsed_ns = sum(one.elapsed_ns for one in ranks) / len(ranks)
-    in_steps_ns, steady_ns = (elapsed_ns - sum(one.pieces[piece] for one in ranks for piece in outside) / len(ranks)
-                              for outside in (OUTSIDE_STEPS, OUTSIDE_STEADY))
+    in_steps_ns = elapsed_ns - sum(one.pieces[piece] for one in ranks for piece in OUTSIDE_STEPS) / len(ranks)
+    beside_ns = [sum(one.pieces[piece] for piece in BESIDE_TRAINING) for one in ranks]
+    of_most_ns = np.median(beside_ns)  # what a few ranks do for all counts as training
+    steady_ns = in_steps_ns - sum(min(ns, of_most_ns) for ns in beside_ns) / len(ranks)
     truth = Truth(ranks, steps, elapsed_ns / 1e6, elapsed_ns / 1e6 / steps, in_steps_ns / 1e6 / steps)
     truth.steady_step_ms = steady_ns / 1e6 / steps
     if job.tokens_per_step:

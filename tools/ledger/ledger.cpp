@@ -24,8 +24,7 @@ constexpr std::array own_to_recorded = {TimeKind::checkpoint, TimeKind::evaluati
 // The first steps' own, which compiling and warming up do not make longer.
 constexpr std::array never_startup = {TimeKind::data, TimeKind::host_to_device, TimeKind::checkpoint,
                                       TimeKind::evaluation, TimeKind::logging};
-constexpr std::array no_training = {TimeKind::startup, TimeKind::checkpoint, TimeKind::evaluation, TimeKind::restart,
-                                    TimeKind::redone};
+constexpr std::array beside_training = {TimeKind::checkpoint, TimeKind::evaluation};
 constexpr std::array no_iteration = {TimeKind::startup, TimeKind::restart, TimeKind::redone};
 
 template <typename Pieces>
@@ -226,8 +225,17 @@ class LedgerBuilder {
         return "";
     }
 
+    /// Of the times of a rank. What a few ranks do for all counts as training: the others wait for it.
+    [[nodiscard]] static double beside_training_of_most(const Ledger& ledger) {
+        std::vector<double> of_ranks_ns;
+        for (const RankLedger& rank : ledger.ranks)
+            of_ranks_ns.push_back(static_cast<double>(sum_of(rank.pieces, beside_training)));
+        return of_ranks_ns.empty() ? 0 : median_of(std::move(of_ranks_ns));
+    }
+
     [[nodiscard]] Throughput throughput_of(const Ledger& ledger, bool is_steady) const {
         Throughput all;
+        const double most_beside_ns = beside_training_of_most(ledger);
         std::vector<double> tokens;
         double flops = 0;
         double hardware_flops = 0;
@@ -236,8 +244,10 @@ class LedgerBuilder {
         for (std::size_t i = 0; i < ledger.ranks.size(); ++i) {
             const RankLedger& rank = ledger.ranks[i];
             const RankRole& role = roles_[i];
-            const std::int64_t left_out_ns = is_steady ? sum_of(rank.pieces, no_training) : 0;
-            const auto ns = static_cast<double>(rank.elapsed_ns - left_out_ns);
+            auto ns = static_cast<double>(rank.elapsed_ns);
+            if (is_steady)
+                ns -= static_cast<double>(sum_of(rank.pieces, no_iteration)) +
+                      std::min(static_cast<double>(sum_of(rank.pieces, beside_training)), most_beside_ns);
             const auto steps = static_cast<double>(rank.steps);
             all.elapsed_ms += ns * 1e-6 / static_cast<double>(ledger.ranks.size());
             all.steps += steps / static_cast<double>(ledger.ranks.size());

@@ -107,7 +107,8 @@ struct Ledger {
     bool waits_inside = false;        // phases contain waiting, of which it is an estimate what was beside work
     bool is_timed = true;             // rows have starts; else only recorded steps are counted, by their durations
     Throughput run;                   // of all of its time
-    Throughput steady;                // without start-up, checkpoints, evaluation, restarts and steps done again
+    Throughput steady;                // without start-up, restarts, steps done again, and checkpoints and evaluation as
+                                      // far as most ranks do them
     StepTimes step_times;
     std::vector<std::int64_t>
         startup_steps;                     // ascending: the first ones after a start, if far longer than a typical one

@@ -62,7 +62,7 @@ class History {
         for (std::size_t i = 0; i < present_.size(); ++i) {
             const double usual_ms = usuals_ms[i];
             const double ms = step_ms_[present_[i]];
-            if (ms < much_longer * usual_ms) continue;
+            if (ms < much_longer * usual_ms || is_of_slow_rank(present_[i], usual_ms)) continue;
             const std::int64_t step = table_.steps[present_[i]];
             const bool marked = marks_.contains(step);
             (marked ? events_.marked_steps : events_.unmarked_steps).push_back(step);
@@ -70,6 +70,12 @@ class History {
             if (!marked) unmarked_.push_back(present_[i]);
         }
         name_events();
+    }
+
+    /// Whether slow ranks explain most of what it takes longer. The rest may be of the step before: for what a rank
+    /// does behind its last collective, the others wait in the next step.
+    [[nodiscard]] bool is_of_slow_rank(std::size_t step, double usual_ms) const {
+        return table_.median_step_ms[step] - step_ms_[step] > step_ms_[step] - usual_ms;
     }
 
     /// Names the phase that has most of what the unmarked steps take longer, if one has.
