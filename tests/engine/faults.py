@@ -16,6 +16,7 @@ class Fault:
     every: ``ranks`` do something of ``ms`` more at the end of one of ``every`` steps, in a row named ``row`` or in none;
     pauses: any rank stops for ``ms`` now and then, in a ``share`` of the steps of all ranks;
     stages, routed: work that is spread by ``weights`` over stages or ranks; without the fault it is spread evenly;
+    random_routing: work in ``phases`` is spread over the ranks at random, by factors whose logarithm varies by ``sigma``;
     link: transfers of ``group`` take ``factor`` times as long;
     shift: ranks work ``ms`` less in the first piece of backward and more in the next, which overlaps with a transfer;
     slower: everyone takes ``factor`` times as long from ``first`` on."""
@@ -31,6 +32,7 @@ class Fault:
     ms: float = 0.0
     row: str = ""
     weights: tuple = ()
+    sigma: float = 0.0
     group: str = ""
 
 
@@ -83,6 +85,12 @@ def with_fault(program, durations, fault, seed):
         for i, op in enumerate(program.ops):
             if op.phase in fault.phases:
                 made[:, i] *= fault.weights[op.part[0] if fault.kind == "stages" else op.rank]
+    elif fault.kind == "random_routing":
+        factors = rng.lognormal(0, fault.sigma, (steps, program.ranks))
+        factors /= factors.mean(axis=1, keepdims=True)
+        for i, op in enumerate(program.ops):
+            if op.phase in fault.phases:
+                made[:, i] *= factors[:, op.rank]
     elif fault.kind == "link":
         ops = [i for i, op in enumerate(program.ops) if op.meeting and op.meeting[0] == fault.group]
         made[:, ops] *= fault.factor

@@ -87,6 +87,9 @@ def kinds():
         Kind("routed experts of two", "experts", {"ranks": 2},
              Fault("routed", phases=("expert_forward", "expert_backward"), weights=(0.4, 1.6)),
              named=(1,), kept_ranks=(0, 1)),
+        Kind("experts routed at random", "experts", {},
+             Fault("random_routing", phases=("expert_forward", "expert_backward"), sigma=0.15),
+             layouts=tuple(one for one in LAYOUTS if one != "sampled")),  # whose 20 steps have another mean
         Kind("checkpoint of rank 0, timed", "ddp", {}, Fault("every", (0,), every=50, ms=1000.0, row="checkpoint"),
              steps=200, named=(0,)),
         Kind("checkpoint of rank 0, untimed", "ddp", {}, Fault("every", (0,), every=50, ms=1000.0), steps=200, named=(0,)),

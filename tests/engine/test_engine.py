@@ -2,6 +2,7 @@
 """What the command says of simulated jobs whose truth is known: the same seed without the fault."""
 
 import os
+import re
 
 import pytest
 from answers import MOST_ERROR, WORTH_SAYING, ask, wrongs
@@ -138,6 +139,15 @@ def test_experts_with_more_tokens_gain_what_the_same_tokens_spread_evenly_do(ans
     assert answer.ranks == [] and answer.verdict["causes"][0]["kind"] == "routing"
 
 
+@pytest.mark.parametrize("layout", ["full", "lean"])
+def test_tokens_that_are_routed_at_random_are_one_cause_and_name_no_rank(answer_of, layout):
+    simulated, answer = answer_of("experts routed at random", layout)
+    assert says_truth(simulated, answer)
+    assert "the rank with the most, another one from step to step, has" in answer.headline
+    assert [(cause["kind"], cause["ranks"]) for cause in answer.verdict["causes"]] == [("routing", [])]
+    assert not any("less time" in line for line in answer.evidence)
+
+
 @pytest.mark.parametrize("name", ["pauses of random ranks", "pauses of random ranks, fsdp"])
 def test_pauses_of_random_ranks_are_a_finding_of_the_job(answer_of, name):
     simulated, answer = answer_of(name)
@@ -156,6 +166,33 @@ def test_what_rank_0_does_every_50_steps_behind_its_last_collective_is_named(ans
     simulated, answer = answer_of(name, layout)
     assert answer.ranks == [0] and "every 50 steps" in answer.headline
     assert abs(answer.saving - 100 * simulated.saving) <= MOST_ERROR
+
+
+@pytest.mark.parametrize("layout", ["full", "enclosed"])
+def test_what_it_costs_to_do_something_outside_of_phases_is_its_cause_and_no_part_of_the_ideal_step(answer_of, layout):
+    simulated, answer = answer_of("checkpoint of rank 0, untimed", layout)
+    cause, = answer.verdict["causes"]
+    replay = answer.verdict["replay"]
+    assert "in time that no phase covers" in answer.headline and cause["phase"] == "uncovered"
+    assert replay["ideal_ms"] == pytest.approx(simulated.best_ms, rel=0.01)
+    assert cause["share"] == pytest.approx(1, abs=0.05)
+    assert replay["slowest_ranks_share"] == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("layout", ["full", "lean"])
+def test_the_steps_in_which_rank_0_writes_a_checkpoint_are_part_of_its_saving(answer_of, layout):
+    simulated, answer = answer_of("checkpoint of rank 0, timed", layout)
+    before_ms, after_ms = map(float, re.search(r"\(([\d.]+) → ([\d.]+) ms\)", answer.headline).groups())
+    assert before_ms == pytest.approx(simulated.step_ms, abs=0.1) and after_ms == pytest.approx(simulated.best_ms, abs=0.3)
+    assert any(line.startswith(f"a step takes {before_ms} ms on average") for line in answer.evidence)
+    assert before_ms - after_ms == pytest.approx(answer.verdict["causes"][0]["cost_ms"], abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["checkpoint of rank 0, timed", "checkpoint of rank 0, untimed"])
+@pytest.mark.parametrize("layout", ["full", "enclosed", "no_depth"])
+def test_long_steps_that_the_headline_explains_are_not_without_a_reason(answer_of, name, layout):
+    _, answer = answer_of(name, layout)
+    assert not any("times as long as their neighbours" in line for line in answer.evidence)
 
 
 @pytest.mark.parametrize("name", ["uneven pipeline of two", "uneven pipeline of two, unsaid"])

@@ -40,6 +40,8 @@ struct BalancedJob {
 struct SlowRanks {
     std::vector<bool> is_slow;  // by rank
     bool any = false;
+    std::vector<bool> is_late{};         // by rank: in time that no phase covers
+    std::vector<double> uncovered_ms{};  // by rank: how much that is at most, in all steps
 };
 
 /// What local work usually takes. If no rank is slow, they differ by chance, which is part of what varies within them;
@@ -89,12 +91,14 @@ class BalancedJobFinder {
                 job_.balanced_ms[key] = static_cast<float>(found->second.first / found->second.second);
     }
 
-    /// With other durations of communication and of local work.
+    /// With other durations of communication and of local work. `prompt`: see Scenario.
     template <typename Comm, typename Local>
-    [[nodiscard]] Scenario scenario(Comm comm, Local local) const {
-        return with_work([this, comm, local](const StepGraph& graph, std::size_t node) {
+    [[nodiscard]] Scenario scenario(Comm comm, Local local, std::vector<bool> prompt = {}) const {
+        Scenario with = with_work([this, comm, local](const StepGraph& graph, std::size_t node) {
             return steps_.is_comm(graph.keys[node]) ? comm(graph, node) : local(graph, node);
         });
+        with.prompt = std::move(prompt);
+        return with;
     }
 
     void find_levels() {
@@ -121,8 +125,8 @@ class BalancedJobFinder {
         const std::vector<Scenario> scenarios = {scenario(as_it_was, as_it_was),
                                                  scenario(of_all, as_it_was),
                                                  scenario(of_all, of_rank),
-                                                 scenario(of_all, of_role),
-                                                 scenario(of_all, of_all),
+                                                 scenario(of_all, of_role, slow_.is_late),
+                                                 scenario(of_all, of_all, slow_.is_late),
                                                  scenario(as_it_was, usual),
                                                  scenario(as_it_was, balanced_stages),
                                                  scenario(no_time, as_it_was)};
@@ -146,16 +150,21 @@ class BalancedJobFinder {
             const float over_ms = graph.own_ms[node] - steps_.typical().of_all(graph.keys[node]);
             excess_ms_[graph.ranks[node]] += graph.weight * static_cast<double>(std::max(0.0F, over_ms));
         });
+        for (std::size_t rank = 0; rank < excess_ms_.size(); ++rank) excess_ms_[rank] += slow_.uncovered_ms[rank];
     }
 
     /// What was observed, but typical work of these ranks; or typical work, but what was observed of these.
     [[nodiscard]] Scenario with_typical(std::span<const std::uint32_t> ranks, bool of_chosen) const {
         std::vector<bool> chosen(steps_.ranks());
         for (const std::uint32_t rank : ranks) chosen[rank] = true;
-        return with_work([this, chosen, of_chosen](const StepGraph& graph, std::size_t node) {
+        Scenario with = with_work([this, chosen, of_chosen](const StepGraph& graph, std::size_t node) {
             const bool is_chosen = !steps_.is_comm(graph.keys[node]) && chosen[graph.ranks[node]];
             return is_chosen == of_chosen ? steps_.typical().of_all(graph.keys[node]) : graph.own_ms[node];
         });
+        with.prompt = slow_.is_late;
+        for (std::size_t rank = 0; rank < chosen.size(); ++rank)
+            if (chosen[rank] != of_chosen) with.prompt[rank] = false;
+        return with;
     }
     [[nodiscard]] static std::vector<std::uint32_t> most_first(const std::vector<double>& excess_ms) {
         std::vector<std::uint32_t> order(excess_ms.size());
@@ -226,13 +235,12 @@ class CauseFinder {
         const double link_saving_ms = add_special(find_slow_links(steps_));
         if (link_saving_ms < most_of_it * job_.comm_saving_ms) add_communication();
         for (const auto search : special_searches) add_special(search(steps_));
-        const std::vector<bool> is_routed = find_routed_keys(model_);
-        const bool spreads_evenly = add_special(find_routed_work(steps_, is_routed)) > 0;
+        is_routed_ = find_routed_keys(model_);
+        if (!(add_special(find_routed_work(steps_, is_routed_)) > 0)) is_routed_.assign(model_.keys.size(), false);
         add_what_varies();
         const bool has_stage = add_stage();
         if (replay_.is_usable()) {
-            const auto all =
-                price_slow_ranks(steps_, has_stage, spreads_evenly ? is_routed : std::vector<bool>(), slow_, replay_);
+            const auto all = price_slow_ranks(steps_, has_stage, is_routed_, slow_, replay_);
             if (all) add(*all, replay_.saving * job_.as_it_was_ms, replay_.shares.ranks);
         }
         findings_.insert(findings_.begin(), slow_.begin(), slow_.end());
@@ -241,7 +249,16 @@ class CauseFinder {
   private:
     // Half of the ranks are slow in some steps where micro-batches are uneven: how they vary tells that.
     [[nodiscard]] SlowRanks find_slow_ranks() const {
-        SlowRanks slow{steps_.ranks_of(slow_), !slow_.empty()};
+        SlowRanks slow{steps_.ranks_of(slow_), !slow_.empty(),
+                       steps_.ranks_of(slow_, [](const Finding& one) { return one.is_slow_uncovered(); }),
+                       std::vector<double>(steps_.ranks())};
+        for (const Finding& one : slow_) {
+            if (!one.is_slow_uncovered()) continue;
+            const double steps = one.step_fraction * static_cast<double>(steps_.graphs().size());
+            const std::vector<bool> is_of = steps_.ranks_of({&one, 1});
+            for (std::size_t rank = 0; rank < is_of.size(); ++rank)
+                if (is_of[rank]) slow.uncovered_ms[rank] += one.all_excess_ms * steps;
+        }
         if (2 * static_cast<std::size_t>(std::count(slow.is_slow.begin(), slow.is_slow.end(), true)) >= steps_.ranks())
             slow.is_slow.assign(steps_.ranks(), false);
         return slow;
@@ -279,16 +296,34 @@ class CauseFinder {
                        "slow transfers"};
     }
 
+    /// What varies because work is routed unevenly is told by that.
+    [[nodiscard]] float usual_unrouted_ms(const StepGraph& graph, std::size_t node) const {
+        const bool is_kept = steps_.is_comm(graph.keys[node]) || is_routed_[graph.keys[node]];
+        return is_kept ? graph.own_ms[node] : usual_ms(steps_, slow_ranks_, graph, node);
+    }
+
     [[nodiscard]] PhaseSums sum_jitter() const {
         return steps_.sum_by_phase([this](const StepGraph& graph, std::size_t node) {
-            return std::max(0.0F, graph.own_ms[node] - usual_ms(steps_, slow_ranks_, graph, node));
+            return std::max(0.0F, graph.own_ms[node] - usual_unrouted_ms(graph, node));
         });
+    }
+
+    /// Of all that varies but routed work, and its share of what would be gained.
+    [[nodiscard]] std::pair<double, double> within_saving() const {
+        const double share = replay_.shares.within_ranks + (slow_.empty() ? replay_.shares.ranks : 0);
+        if (std::find(is_routed_.begin(), is_routed_.end(), true) == is_routed_.end())
+            return {job_.within_saving_ms, share};
+        const double usual_ms = steps_.replayer().mean_step_ms(
+            with_work([this](const StepGraph& graph, std::size_t node) { return usual_unrouted_ms(graph, node); }));
+        const double saving_ms = job_.as_it_was_ms - usual_ms;
+        return {saving_ms, std::min(share, job_.share_of(saving_ms))};
     }
 
     // Work that depends on the data makes forward and backward of a micro-batch longer; jitter does not.
     void add_what_varies() {
         constexpr double least_correlation = 0.5;  // r²
-        if (!is_worth(job_.within_saving_ms)) return;
+        const auto [saving_ms, share] = within_saving();
+        if (!is_worth(saving_ms)) return;
         std::optional<SpecialCause> pauses;
         double correlation = 0;
         PhaseSums jitter_ms;
@@ -301,9 +336,8 @@ class CauseFinder {
         if (are_of_one && slow_.empty() && add_special(pauses) > 0) return;
         const bool is_data = correlation >= least_correlation;
         if (!is_data && !are_of_one && add_special(pauses) > 0) return bound_pauses(findings_.back());
-        const double share = replay_.shares.within_ranks + (slow_.empty() ? replay_.shares.ranks : 0);
         Finding* const cause =
-            add({.kind = is_data ? FindingKind::micro_batches : FindingKind::jitter}, job_.within_saving_ms, share);
+            add({.kind = is_data ? FindingKind::micro_batches : FindingKind::jitter}, saving_ms, share);
         if (cause == nullptr) return;
         const auto own_ms = [](const StepGraph& graph, std::size_t node) { return graph.own_ms[node]; };
         cause->phase = steps_.largest_phase(is_data ? steps_.sum_by_phase(own_ms) : jitter_ms);
@@ -379,6 +413,7 @@ class CauseFinder {
     std::vector<Finding>& findings_;
     std::vector<Finding> slow_;  // stragglers and groups
     SlowRanks slow_ranks_;
+    std::vector<bool> is_routed_;  // by key: work that costs something because it is spread unevenly
     BalancedJob job_;
 };
 

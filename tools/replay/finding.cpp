@@ -17,4 +17,12 @@ std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<st
     return text + (hosts.size() > most_named ? ", …)" : ")");
 }
 
+std::string Finding::phase_text() const {
+    return phase == uncovered_name ? "time that no phase covers" : phase;
+}
+
+bool Finding::is_slow_uncovered() const {
+    return phase == uncovered_name || std::find(also.begin(), also.end(), uncovered_name) != also.end();
+}
+
 }  // namespace cep::tool

@@ -116,8 +116,12 @@ struct Finding {
     std::optional<double> slow_ms{};
     std::optional<ChangePoint> change{};
     CauseText text{};
+    /// "forward", "time that no phase covers".
+    [[nodiscard]] std::string phase_text() const;
     /// " in forward"; "" if its phase is not known.
-    [[nodiscard]] std::string in_phase() const { return phase.empty() ? "" : " in " + phase; }
+    [[nodiscard]] std::string in_phase() const { return phase.empty() ? "" : " in " + phase_text(); }
+    /// Whether it takes longer in time that no phase covers, if only beside phases.
+    [[nodiscard]] bool is_slow_uncovered() const;
 };
 
 /// The kind of a cause in JSON.

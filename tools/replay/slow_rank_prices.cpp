@@ -119,12 +119,6 @@ class SlowRankPrices {
     }
 
   private:
-    /// Whether it takes longer in time that no phase covers, if only beside phases.
-    [[nodiscard]] static bool is_slow_uncovered(const Finding& one) {
-        return one.phase == uncovered_name ||
-               std::find(one.also.begin(), one.also.end(), uncovered_name) != one.also.end();
-    }
-
     [[nodiscard]] static bool is_waited_for(const Finding& one) {
         return one.keeps_waiting && one.is_costly && one.phase != uncovered_name;
     }
@@ -146,7 +140,6 @@ class SlowRankPrices {
     }
 
     [[nodiscard]] bool is_routed_work(const std::vector<bool>& is_chosen, const std::vector<bool>& is_routed) const {
-        if (is_routed.empty()) return false;
         double all_ms = 0;
         double routed_ms = 0;
         steps_.for_each_work([&](const StepGraph& graph, std::size_t node) {
@@ -157,14 +150,14 @@ class SlowRankPrices {
             all_ms += over_ms;
             if (is_routed[key]) routed_ms += over_ms;
         });
-        return routed_ms > mostly_routed * all_ms;
+        return routed_ms > 0 && routed_ms > mostly_routed * all_ms;
     }
 
     template <typename Use>
     [[nodiscard]] Scenario without_those(Use use) const {
         const auto peers = std::make_shared<PeerWork>(model_, steps_.ranks_of(slow_, use));
         return {[peers](const StepGraph& graph, std::span<float> own_ms) { peers->set_work(graph, own_ms); },
-                steps_.ranks_of(slow_, [&](const Finding& one) { return use(one) && is_slow_uncovered(one); })};
+                steps_.ranks_of(slow_, [&](const Finding& one) { return use(one) && one.is_slow_uncovered(); })};
     }
     [[nodiscard]] Scenario without_all_but(const Finding* kept) const {
         return without_those([kept](const Finding& one) { return &one != kept; });
@@ -214,9 +207,10 @@ class SlowRankPrices {
     }
 
     void describe(Finding& cause, const std::vector<bool>& is_slow) const {
-        cause.phase = steps_.largest_phase(steps_.sum_by_phase([&](const StepGraph& graph, std::size_t node) {
-            return is_slow[graph.ranks[node]] ? graph.own_ms[node] - steps_.typical().of_role(graph.keys[node]) : 0.0F;
-        }));
+        const auto costs_less = [](const Finding& a, const Finding& b) {
+            return std::pair(a.is_costly, a.cost_share.value_or(0)) < std::pair(b.is_costly, b.cost_share.value_or(0));
+        };
+        cause.phase = std::max_element(slow_.begin(), slow_.end(), costs_less)->phase;
         const auto first = static_cast<std::size_t>(std::find(is_slow.begin(), is_slow.end(), true) - is_slow.begin());
         const bool is_one = std::count(is_slow.begin(), is_slow.end(), true) == 1;
         if (is_one) cause.hosts = {model_.rows->hosts()[model_.rows->ranks()[first].host]};

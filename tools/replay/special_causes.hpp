@@ -50,8 +50,8 @@ inline constexpr SpecialSearch* special_searches[] = {CEP_SPECIAL_CAUSES};
 [[nodiscard]] double data_correlation(const JobReplay& steps, const std::vector<bool>& is_slow);
 
 /// Drops those of `slow`, which are stragglers and groups, that are not slow, but have more of the work that is to be
-/// spread evenly: that of a stage all of whose ranks are slow, if `has_stage`; or routed work, if `is_routed` (by key)
-/// is not empty. Returns all that cost enough together, if any do, with what that is in the replay's `saving`.
+/// spread evenly: that of a stage all of whose ranks are slow, if `has_stage`; or routed work (`is_routed`, by key).
+/// Returns all that cost enough together, if any do, with what that is in the replay's `saving`.
 [[nodiscard]] std::optional<Finding> price_slow_ranks(const JobReplay& steps, bool has_stage,
                                                       const std::vector<bool>& is_routed, std::vector<Finding>& slow,
                                                       Replay& replay);

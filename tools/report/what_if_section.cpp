@@ -81,8 +81,7 @@ Figure draw_waterfall(const Replay& replay) {
 Figure draw_causes(const Findings& causes, const Replay& replay) {
     std::vector<Bar> bars;
     for (const Finding* const cause : std::span(causes).first(std::min<std::size_t>(8, causes.size()))) {
-        std::string name = cause->text.label;
-        if (!cause->phase.empty()) name += " in " + cause->phase;
+        const std::string name = cause->text.label + cause->in_phase();
         const double share = cause->cost_share.value_or(0);
         const std::string value =
             fmt::format("{} ({:.1f} %)", format_duration_ms(share * replay.observed_ms), 100 * share);

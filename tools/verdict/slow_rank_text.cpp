@@ -85,10 +85,6 @@ std::string when(const Finding& straggler) {
     }
 }
 
-std::string phase_of(const Finding& straggler) {
-    return is_uncovered(straggler) ? "time that no phase covers" : straggler.phase;
-}
-
 std::string describe_straggler(const Finding& straggler) {
     std::string text =
         fmt::format("{}: {}, {}{}{}", name_of({straggler.typical_rank}, {straggler.typical_host}), how_slow(straggler),

@@ -12,7 +12,6 @@ namespace cep::tool {
 
 /// "in nearly every step", "in steps 3 to 20".
 [[nodiscard]] std::string when(const Finding& slow);
-[[nodiscard]] std::string phase_of(const Finding& slow);
 /// "rank 3: forward takes 1.40 times as long as on its peers, …".
 [[nodiscard]] std::string describe_straggler(const Finding& straggler);
 /// "forward takes 45.0 ms on ranks 0–4, 30.0 ms on ranks 5–7 (1.50 times as long)".

@@ -165,14 +165,14 @@ class Sentences {
         const bool one = stragglers_.size() == 1;
         std::string text;
         if (!verdict_.slow_hosts.empty() && verdict_.slow_hosts.front().ranks == stragglers_.size()) {
-            text = fmt::format("Host {} is slow in {}: {} of its ranks, {}", worst.typical_host, phase_of(worst),
+            text = fmt::format("Host {} is slow in {}: {} of its ranks, {}", worst.typical_host, worst.phase_text(),
                                verdict_.slow_hosts.front().ranks, when(worst));
         } else if (one) {
             text = fmt::format("{} is slow in {}, {}", name_of({worst.typical_rank}, {worst.typical_host}),
-                               phase_of(worst), when(worst));
+                               worst.phase_text(), when(worst));
         } else {
             text = fmt::format("{} ranks are slow; worst is {} in {}, {}", stragglers_.size(),
-                               name_of({worst.typical_rank}, {worst.typical_host}), phase_of(worst), when(worst));
+                               name_of({worst.typical_rank}, {worst.typical_host}), worst.phase_text(), when(worst));
         }
         if (!verdict_.is_waiting_known) text += ". Whether the others wait is not known: no collective is timed";
         return capitalised(text) + describe_saving(one ? "it" : "these") + ".";
