@@ -137,7 +137,8 @@ typedef struct region_object {
     DO(indices)        \
     DO(nccl_calls)     \
     DO(bucket_timer)   \
-    DO(bucket_function) DO(collective_calls) DO(backward) DO(forward) DO(timed_forward) DO(optimizer) DO(step_hook) DO(steps) DO(watch)
+    DO(bucket_function) DO(collective_calls) DO(backward) DO(forward) DO(timed_forward) \
+    DO(optimizer) DO(step_hook) DO(timed_closure) DO(steps) DO(watch)
 #define DECLARE_TYPE(name)            \
     extern PyTypeObject* name##_type; \
     extern PyType_Spec name##_spec;

@@ -21,6 +21,12 @@ typedef struct {
     int at;
 } step_hook_object;
 
+/// What takes the place of a closure given to step().
+typedef struct {
+    PyObject_HEAD PyObject* timer;
+    PyObject* closure;
+} timed_closure_object;
+
 // ---- Hooks ---------------------------------------------------------------------------------------------------------
 
 /// Whether another step() has called this one; −1 with an exception.
@@ -32,6 +38,38 @@ static bool has_closure(PyObject* args, PyObject* keywords) {
     if (PyTuple_Size(args) > 1) return PyCallable_Check(PyTuple_GetItem(args, 1));
     PyObject* closure = keywords != NULL ? PyDict_GetItem(keywords, TEXT("closure")) : NULL;
     return closure != NULL && PyCallable_Check(closure);
+}
+
+/// The span, if one has begun, ends before the closure, whose forward and backward are no part of it.
+static PyObject* timed_closure_call(PyObject* object, PyObject* args, PyObject* keywords) {
+    const timed_closure_object* self = (timed_closure_object*)object;
+    const optimizer_object* timer = (optimizer_object*)self->timer;
+    if (!end_keyed_span(timer->phase, this_thread(), NULL) && !note_failure()) return NULL;
+    PyObject* result = PyObject_Call(self->closure, args, keywords);
+    if (result == NULL || !is_recording((profiler_object*)timer->profiler)) return result;
+    return after_hook(begin_keyed_span(timer->phase, this_thread()), result, (taken_error){NULL, NULL, NULL});
+}
+
+static PyObject* new_timed_closure(optimizer_object* self, PyObject* closure) {
+    timed_closure_object* made = (timed_closure_object*)PyType_GenericAlloc(timed_closure_type, 0);
+    if (made == NULL) return NULL;
+    set_reference(&made->timer, (PyObject*)self);
+    set_reference(&made->closure, closure);
+    return (PyObject*)made;
+}
+
+static PyObject* with_timed_closure(optimizer_object* self, PyObject* args, PyObject* keywords) {
+    const bool by_name = PyTuple_Size(args) < 2;
+    PyObject* key = by_name ? TEXT("closure") : PyLong_FromLong(1);
+    PyObject* changed = by_name ? PyDict_Copy(keywords) : PySequence_List(args);
+    PyObject* closure = key != NULL && changed != NULL ? PyObject_GetItem(changed, key) : NULL;
+    PyObject* timed = closure != NULL ? new_timed_closure(self, closure) : NULL;
+    PyObject* result = NULL;
+    if (timed != NULL && PyObject_SetItem(changed, key, timed) == 0)
+        result =
+            by_name ? Py_BuildValue("(OO)", args, changed) : Py_BuildValue("(NO)", PyList_AsTuple(changed), keywords);
+    DROP(by_name ? NULL : key, changed, closure, timed);
+    return result;
 }
 
 /// The step's arguments if they are others, or None; NULL with an exception.
@@ -46,7 +84,7 @@ static PyObject* begin_update(optimizer_object* self, PyObject* optimizer, PyObj
     const bool done = recording && !changes ? begin_keyed_span(self->phase, thread)
                                             : end_keyed_span(self->phase, thread, hooks.not_finished);  // it raised
     if (!done || !changes) return none_if(done);
-    return CALL_METHOD(self, "_with_timed_closure", args, keywords, NULL);
+    return with_timed_closure(self, args, keywords);
 }
 
 static bool call_after(PyObject* after) {
@@ -149,6 +187,17 @@ static PyType_Slot optimizer_slots[] = {
 };
 
 DEFINE_TYPE(optimizer, "OptimizerCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+
+HAS_REFERENCES(timed_closure, closure)
+
+static PyType_Slot timed_closure_slots[] = {
+    {Py_tp_dealloc, timed_closure_drop},
+    {Py_tp_traverse, timed_closure_traverse},
+    {Py_tp_call, timed_closure_call},
+    {0, NULL},
+};
+
+DEFINE_TYPE(timed_closure, "TimedClosure", Py_TPFLAGS_HAVE_GC);
 
 HAS_REFERENCES(step_hook, timer)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from threading import get_ident
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._profiler import Profiler
@@ -70,24 +69,7 @@ class OptimizerTimer(OptimizerCalls):  # type: ignore[misc]
         before: Callable[[], None],
         after: list[Callable[[], object]],
     ) -> None:
-        self._recording, self._phase = profiler._recording, phase
         is_nested = _is_nested_step if _may_nest(optimizer.__class__) else None
         hooked: Any = optimizer
         places = hooked._optimizer_step_pre_hooks, hooked._optimizer_step_post_hooks
         super().__init__(profiler, phase, before, after, is_nested, *places)
-
-    def _with_timed_closure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The arguments of a step() that has a closure: one that ends the phase and begins it again."""
-
-        def between_spans() -> Any:
-            self._phase.end(get_ident())
-            result = closure()
-            if self._recording:
-                self._phase.begin(get_ident())
-            return result
-
-        if len(args) > 1:
-            closure = args[1]
-            return (args[0], between_spans, *args[2:]), kwargs
-        closure = kwargs["closure"]
-        return args, {**kwargs, "closure": between_spans}
