@@ -347,7 +347,7 @@ def test_text_is_ascii_where_the_terminal_has_no_more(on_terminal, window):
 # Bars of shares.
 
 def bars(text):
-    heading, *lines = text[text.index("\nphase "):].strip().split("\n")
+    heading, *lines = text[text.index("\nphase "):].strip().split("\n\n")[0].split("\n")
     return [line[heading.index("share") + len("share"):heading.index("slowest")].strip() for line in lines]
 
 

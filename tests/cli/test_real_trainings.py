@@ -170,6 +170,16 @@ def test_what_peers_gain_by_waiting_makes_the_saving_a_bound(cep):
     assert verdict["slowdown_is_bound"] and "steps would take up to 2" in verdict["headline"]
 
 
+@pytest.mark.parametrize("name, measured", [("ddp_data_rested", 10.7), ("accumulation_rested", 15.4)])
+def test_what_is_saved_by_gpus_at_their_power_limit_is_between_two_figures(cep, name, measured):
+    """They all wait while one loads data, and nothing tells that they run faster then."""
+    file = TRAININGS / f"{name}.jsonl.zst"
+    verdict = cep.summary(file)["verdict"]
+    (least,) = re.findall(r"at their power limit run slower once they wait less; the saving is then (\S+) % at least",
+                          cep("summarize", file).stdout.decode())
+    assert float(least) <= measured <= 100 * (1 - 1 / verdict["job_slowdown"])
+
+
 @pytest.mark.parametrize("name, measured, error", [("fsdp_turns_varying", 6.9, 1.6), ("fsdp_turns_stretches", 9.8, 2.2)])
 def test_a_slow_rank_is_named_though_it_is_slow_in_stretches_by_different_amounts(cep, name, measured, error):
     """Forward takes 1 to 6 ms more on rank 1 in each step, in stretches of 20 to 40 steps."""

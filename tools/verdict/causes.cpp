@@ -54,13 +54,26 @@ std::string describe(const Finding& cause, const Verdict& verdict, std::string_v
            describe_saving(verdict, without, precision, verdict.saved_ms(cause.cost_share.value_or(0)) / step_ms);
 }
 
-/// Why the saving is not exact, or not known. "" if it is exact, or if the error of the replay says why.
+// GPUs at their power limit run faster after they have waited, and lose that where they wait less. Their power goes
+// with the square of their clock, or more, so the clock gains at most the root of what is left of the time to work in.
+std::string describe_least_saving(const Verdict& verdict) {
+    const bool is_of_ranks = verdict.names_ranks() && headline_cause(verdict) == nullptr && verdict.job_slowdown;
+    const bool is_replayed = verdict.replay.holds() && verdict.saving_precision != Precision::about;
+    if (!verdict.has_devices || !is_of_ranks || !is_replayed || verdict.saving_is_waiting || !verdict.shares) return "";
+    const double lost_share = verdict.shares->compute * (std::sqrt(*verdict.job_slowdown) - 1);
+    if (lost_share < Replay::most_error) return "";
+    return fmt::format("GPUs at their power limit run slower once they wait less; the saving is then {} at least",
+                       format_percent(1 - 1 / *verdict.job_slowdown - lost_share));
+}
+
+/// Why the saving is not exact, or may be less, or is not known. "" if it is exact, or if the error of the replay says
+/// why.
 std::string why_bound(const Verdict& verdict) {
     const Replay& replay = verdict.replay;
     if (verdict.names_ranks() && !verdict.job_slowdown && replay.row_coverage < Replay::least_coverage)
         return fmt::format("what that costs is not known: {} of the rows were lost",
                            format_percent(1 - replay.row_coverage));
-    if (verdict.saving_precision == Precision::exact) return "";
+    if (verdict.saving_precision == Precision::exact) return describe_least_saving(verdict);
     const Finding* const cause = top_cause(verdict);
     if (cause != nullptr && cause->kind == FindingKind::pauses && cause->is_approximate)
         return "the saving is approximate: pauses may also be in work whose rows were lost";
@@ -72,14 +85,15 @@ std::string why_bound(const Verdict& verdict) {
     if (!replay.is_possible)
         return fmt::format("the saving is {}, as the steps cannot be replayed: {}",
                            verdict.ledger.is_timed ? "approximate" : "a bound", replay.reason);
-    if (verdict.saving_precision == Precision::at_most && replay.holds())
-        return "the saving is a bound: GPUs that wait run faster at their power limit, and part of the difference may "
-               "be "
-               "that";
+    if (verdict.saving_precision == Precision::at_most && replay.holds()) {
+        const std::string least = describe_least_saving(verdict);
+        return "the saving is a bound: " +
+               (least.empty() ? "part of the difference may be that GPUs that wait run faster at their power limit"
+                              : least);
+    }
     if (replay.holds() && is_up_to_hosts(verdict))
         return "the saving is approximate: the others wait longer than their hosts run ahead, so it depends on how "
-               "fast "
-               "the hosts are";
+               "fast the hosts are";
     if (replay.holds())
         return "the saving is approximate: ranks wait inside of their work, where no row tells waiting from work";
     if (!replay.is_matched())

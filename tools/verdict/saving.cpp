@@ -115,6 +115,8 @@ void set_saving(const JudgedJob& judged, Verdict& verdict) {
                      [&](const Finding& a, const Finding& b) { return cost_of(a) > cost_of(b); });
     if (!judged.table.has_comm) return;
     verdict.mean_step_ms = verdict.ledger.steady.step_ms;
+    verdict.has_devices = std::any_of(judged.table.ranks.begin(), judged.table.ranks.end(),
+                                      [](const RankRole& one) { return !one.device_name.empty(); });
     if (!verdict.names_ranks()) return set_saving_ms(judged, 0, verdict);
     const bool is_approximate = std::any_of(verdict.findings.begin(), verdict.findings.end(),
                                             [](const Finding& one) { return one.is_approximate; });

@@ -49,6 +49,7 @@ struct Verdict {
     EventFacts events;
     std::optional<double> job_slowdown;  // time of the steps / what it would be without what the headline names
     Precision saving_precision = Precision::exact;
+    bool has_devices = false;              // run rows name them: ranks run on GPUs
     bool saving_is_waiting = false;        // what the others wait: hosts may take back some of the saving
     std::optional<double> gpu_hours_lost;  // in the window, unrecorded steps being like recorded ones
     Efficiency efficiency;
