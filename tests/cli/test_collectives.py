@@ -125,3 +125,11 @@ def test_rows_of_one_rank_do_not_wait_for_each_other(cep, job):
                          for seq, (at_ms, ms) in enumerate(((20, 1.0), (22, 9.0)))]
         job.write(rank, rows)
     assert waiting_ms(cep) == 0
+
+
+def test_few_of_many_transfers_that_have_one_key_leave_the_others_as_they_are(cep):
+    """So many that some have the same 32 bits of their keys."""
+    cep("simulate", "--ranks", "16", "--pp", "8", "--micro-batches", "700", "--steps", "2", "--record-every", "1", "-o", "job")
+    (sent,) = [model for model in json.loads(cep("comm", "--json", "job").stdout)["models"] if model["operation"] == "send_recv"]
+    assert sent["collectives"] + sent["incomplete_collectives"] // 2 == 2 * 14 * 1400
+    assert sent["incomplete_collectives"] <= 8

@@ -25,11 +25,10 @@ std::uint64_t combine(std::uint64_t hash, std::string_view text) {
 // Some trainers count the collectives of each operation by itself. Of operations that are not known, the names differ.
 void CollectiveKey::change_group(const Row& row, const RunInfo& run) {
     if (!knows_group_) {
-        const Operation operation = operation_of_name(row.name);
+        operation_ = operation_of_name(row.name);
         name_hash_ = combine(1, row.name);
-        is_pair_ = operation == Operation::send_recv;
         operation_hash_ =
-            operation == Operation::other ? name_hash_ : combine(0, static_cast<std::uint64_t>(operation));
+            operation_ == Operation::other ? name_hash_ : combine(0, static_cast<std::uint64_t>(operation_));
     }
     std::uint64_t hash = combine(0, row.group);
     is_placed_ = false;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/hash.hpp"
+#include "matching/operation.hpp"
 #include "read/row.hpp"
 
 namespace cep::tool {
@@ -29,8 +30,11 @@ class CollectiveKey {
         return row.coll ? mix_bits(numbered_ + static_cast<std::uint64_t>(*row.coll))
                         : mix_bits(counted_ + static_cast<std::uint64_t>(row.seq.value_or(0)));
     }
+    [[nodiscard]] Operation operation() const { return operation_; }
     /// Whether the key says which collective it is.
-    [[nodiscard]] bool is_known(const Row& row) const { return !is_pair_ || row.coll || !row.group.empty(); }
+    [[nodiscard]] bool is_known(const Row& row) const {
+        return operation_ != Operation::send_recv || row.coll || !row.group.empty();
+    }
     /// Whether the group is named by its axis, and the coordinates of the rank say which one it is.
     [[nodiscard]] bool is_placed() const { return is_placed_; }
     [[nodiscard]] static bool is_counted(const Row& row) { return !row.coll && row.seq.value_or(0) == 0; }
@@ -44,7 +48,7 @@ class CollectiveKey {
 
     bool knows_group_ = false;
     bool is_placed_ = false;
-    bool is_pair_ = false;  // a send or receive
+    Operation operation_ = Operation::other;
     std::string group_;
     std::uint64_t name_hash_ = 0;
     std::uint64_t operation_hash_ = 0;

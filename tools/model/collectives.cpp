@@ -17,13 +17,16 @@ namespace {
 /// What tells a collective from all others.
 struct StepKey {
     std::uint32_t step;
+    Operation operation;
     std::uint64_t key;
 
     friend bool operator==(StepKey, StepKey) = default;
 };
 
 struct HashKey {
-    std::size_t operator()(StepKey key) const { return mix_bits(key.key ^ std::uint64_t{key.step} << 32); }
+    std::size_t operator()(StepKey key) const {
+        return mix_bits(key.key ^ std::uint64_t{key.step} << 32 ^ static_cast<std::uint64_t>(key.operation) << 56);
+    }
 };
 
 /// The collectives of some steps, numbered from 0 in the order in which they were seen first.
@@ -42,15 +45,21 @@ class CollectiveFinder {
         const std::uint32_t found = guess.next++;
         Seen& seen = seen_[found];
         seen.ms = std::min(seen.ms, duration_ms);
+        seen.has_rank_twice |= seen.last_rank == rank;
         if (seen.last_rank != rank) seen.ranks += seen.ranks < Collective::many_ranks;
         seen.last_rank = rank;
         return found;
     }
-    /// Adds those of several ranks to the others, and returns their numbers there; of those of one rank 0.
+    /// Adds those of several ranks to the others, and returns their numbers there; of those of one rank 0, and of the
+    /// few transfers between two ranks that have the key of another (see Sample::half_of()). If they are many, one name
+    /// stands for many pairs.
     [[nodiscard]] std::vector<std::uint32_t> move_to(Collectives& all) {
+        constexpr std::ptrdiff_t few = 1'000;  // one in so many
+        const auto pairs = std::count_if(seen_.begin(), seen_.end(), is_pair);
+        const bool are_few = few * std::count_if(seen_.begin(), seen_.end(), is_not_one_pair) < pairs;
         std::vector<std::uint32_t> numbers(seen_.size());
         for (std::size_t i = 0; i < seen_.size(); ++i) {
-            if (seen_[i].ranks < 2) continue;
+            if (seen_[i].ranks < 2 || (are_few && is_not_one_pair(seen_[i]))) continue;
             numbers[i] = static_cast<std::uint32_t>(all.size());
             all.push_back({seen_[i].ms, seen_[i].ranks});
         }
@@ -67,8 +76,11 @@ class CollectiveFinder {
         double ms = std::numeric_limits<double>::infinity();
         std::uint32_t ranks = 0;
         std::uint32_t last_rank = nowhere;
+        bool has_rank_twice = false;
     };
 
+    static bool is_pair(const Seen& one) { return one.key.operation == Operation::send_recv; }
+    static bool is_not_one_pair(const Seen& one) { return is_pair(one) && (one.ranks > 2 || one.has_rank_twice); }
     [[nodiscard]] bool is_at(std::uint32_t index, StepKey key) const {
         return index < seen_.size() && seen_[index].key == key;
     }
@@ -177,7 +189,8 @@ class CollectiveNumberer {
             if (guesses.size() < spans_[rank].phases().size()) guesses.resize(spans_[rank].phases().size());
             spans_[rank].for_each_phase(schema::Kind::comm, steps.first, [&](std::uint32_t phase, PhaseWalk walk) {
                 const auto add = [&](std::uint32_t step, std::uint64_t key, const Sample& sample) {
-                    sample.collective = 1 + finder.add({step, key}, rank, sample.duration_ms, guesses[phase]);
+                    sample.collective =
+                        1 + finder.add({step, walk.series().operation, key}, rank, sample.duration_ms, guesses[phase]);
                 };
                 if (walk.series().is_counted) return find_counted(walk, steps, counter, add);
                 for (; walk.position() < 2 * steps.last; walk.advance())

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "matching/operation.hpp"
 #include "read/run_info.hpp"
 #include "stats/interval_set.hpp"
 
@@ -94,7 +95,8 @@ struct Sample {
 
     /// What is kept of a key until collectives are numbered. Half is enough, as keys are compared within one step only:
     /// of n collectives in a step, any two have the same with a chance of n² / 2^33. With 1,000 that is one step in
-    /// 8,600, with 10,000 one in 86; in that step, one of the two counts a wait that is too long.
+    /// 8,600, with 10,000 one in 86. In that step, one of the two counts a wait that is too long; transfers between two
+    /// ranks get no number.
     [[nodiscard]] static std::uint32_t half_of(std::uint64_t collective_key) {
         return std::max(1U, static_cast<std::uint32_t>(collective_key));
     }
@@ -313,11 +315,12 @@ struct PhaseSeries {
     std::string name;
     schema::Kind kind = schema::Kind::other;
     Clock clock = Clock::none;
-    SampleList samples;                 // of the steps that are kept, step by step
-    std::vector<CommMessage> messages;  // of these, if the job keeps messages; of communication
-    Totals of_all_steps;                // of nothing where all steps are kept
-    bool may_repeat = false;            // its steps went back, or a row looked like the one before it
-    bool is_counted = false;            // of communication: some row says no number of its own
+    SampleList samples;                      // of the steps that are kept, step by step
+    std::vector<CommMessage> messages;       // of these, if the job keeps messages; of communication
+    Totals of_all_steps;                     // of nothing where all steps are kept
+    bool may_repeat = false;                 // its steps went back, or a row looked like the one before it
+    bool is_counted = false;                 // of communication: some row says no number of its own
+    Operation operation = Operation::other;  // of communication
     bool may_share_name = false;  // of communication: in some row no coordinate of the rank says which group it is
     bool blocks = false;          // of communication: the work that it is inside of waits, see blocking_comm.hpp
 

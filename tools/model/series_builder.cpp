@@ -72,6 +72,7 @@ CommMessage SeriesBuilder::add_comm(const Row& row, PhaseSeries& phase, SampleBu
     const bool is_other_group = of.key.enter_group(row, series_.run);
     phase.is_counted |= CollectiveKey::is_counted(row);
     phase.may_share_name |= !of.key.is_placed();
+    phase.operation = of.key.operation();
     sample.collective = of.key.is_known(row) ? Sample::half_of(of.key.of(row) + attempt_) : 0;
     if (!keeps_messages_) return {};
     if (is_other_group) of.channel = find_channel(row, last_phase_, budget);

@@ -90,7 +90,7 @@ bool has_rank_twice(const Members& members) {
     return false;
 }
 
-/// Whether all subsets of the collectives overlap in time, and no rank is in one twice.
+/// Whether nearly all subsets of the collectives overlap in time, and have no rank twice.
 bool fit_together(const std::vector<Members>& collectives, std::uint8_t axis_bits, bool one_host, double tolerance_ms,
                   const JobRows& job) {
     std::size_t subsets = 0;
@@ -101,9 +101,8 @@ bool fit_together(const std::vector<Members>& collectives, std::uint8_t axis_bit
             by_subset[subset_of(job.ranks()[row.rank], axis_bits, one_host)].push_back(row);
         for (const auto& [subset, rows] : by_subset) {
             if (rows.size() < 2) continue;
-            if (has_rank_twice(rows)) return false;
             ++subsets;
-            apart += are_apart(rows, tolerance_ms);
+            apart += has_rank_twice(rows) || are_apart(rows, tolerance_ms);
         }
     }
     return are_few_apart(apart, subsets);
