@@ -30,26 +30,31 @@ void LaunchCollector::take(std::uint32_t phase, const Interval& span, const Wait
                                  static_cast<double>(beside.all().front().after) * 1e-6});
 }
 
-// If it waits, who is not the last one ends with that, and takes longer where it waits longer. If it goes on, who takes
-// longer waits less. Behind the begin of communication that is the only one, it takes as much longer as it waits, or
-// does not.
-bool LaunchCollector::PhaseSpans::goes_on() const {
+template <typename LengthOf>
+bool LaunchCollector::PhaseSpans::grows_less(double least_slope, LengthOf length_of) const {
     constexpr double fewest_spans = 8;
     constexpr double least_errors = 3;
     constexpr double clearly = 1;
-    constexpr double slope_of_half = 0.5;
-    const double least_slope = has_one_each ? slope_of_half : 0;
     GroupSlope all;
     for (const auto& [rank, spans] : of_rank) {
         std::vector<GroupSlope::Pair> pairs;
-        for (const Lengths& one : spans)
-            pairs.push_back({one.wait_ms, has_one_each ? one.span_ms - one.before_ms : one.span_ms});
+        for (const Lengths& one : spans) pairs.push_back({one.wait_ms, length_of(one)});
         GroupSlope slope;
         slope.add(pairs);
         if (slope.freedom() + 1 >= fewest_spans && slope.errors(least_slope) > clearly) return false;
         all.add(slope);
     }
-    return 2 * ended <= count && all.freedom() + 1 >= fewest_spans && all.errors(least_slope) <= -least_errors;
+    return all.freedom() + 1 >= fewest_spans && all.errors(least_slope) <= -least_errors;
+}
+
+// If it waits, who is not the last one ends with that, and takes longer where it waits longer. If it goes on, who takes
+// longer waits less. Behind the begin of communication that is the only one, it takes as much longer as it waits, or
+// does not.
+bool LaunchCollector::PhaseSpans::goes_on() const {
+    constexpr double slope_of_half = 0.5;
+    if (2 * ended > count) return false;
+    return grows_less(0, [](const Lengths& one) { return one.span_ms; }) ||
+           (has_one_each && grows_less(slope_of_half, [](const Lengths& one) { return one.span_ms - one.before_ms; }));
 }
 
 std::map<std::uint32_t, LaunchFacts> LaunchCollector::find() const {

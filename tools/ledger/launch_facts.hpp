@@ -40,6 +40,9 @@ class LaunchCollector {
         double ended = 0;  // with communication
         std::map<std::uint64_t, LastLaunch> lasts{};
 
+        /// Whether what `length_of` says clearly grows by less than `least_slope` with how long they waited.
+        template <typename LengthOf>
+        [[nodiscard]] bool grows_less(double least_slope, LengthOf length_of) const;
         [[nodiscard]] bool goes_on() const;
     };
 
