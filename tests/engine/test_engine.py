@@ -2,6 +2,7 @@
 """What the command says of simulated jobs whose truth is known: the same seed without the fault."""
 
 import os
+import subprocess
 import re
 
 import pytest
@@ -115,6 +116,15 @@ def test_where_a_balanced_job_would_gain_next_to_nothing_nothing_has_a_share_of_
 def test_groups_without_names_whose_ranks_leave_at_different_times_are_told_by_when_they_overlap(answer_of, name):
     simulated, answer = answer_of(name, "lean")  # without a host each: their clocks are one all the same
     assert says_truth(simulated, answer) and answer.ranks == list(simulated.kind.named)
+
+
+@pytest.mark.parametrize("name, layout, why", [("ddp slow rank", "flat", "spans have no start times"),
+                                               ("pipeline slow rank", "lean", "of the communication, 4.0 % could be matched between ranks")])
+def test_what_nobody_knows_the_cost_of_has_a_reason(answer_of, tmp_path, name, layout, why):
+    _, answer = answer_of(name, layout)
+    assert answer.saving is None
+    text = subprocess.run([os.environ["CEP_COMMAND"], "summarize", tmp_path / "job"], capture_output=True, text=True).stdout
+    assert text.endswith(f"what that costs is not known: {why}\n")
 
 
 @pytest.mark.parametrize("name", ["healthy ddp", "healthy fsdp", "healthy tensor", "healthy pipeline",

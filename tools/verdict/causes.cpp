@@ -66,13 +66,21 @@ std::string describe_least_saving(const Verdict& verdict) {
                        format_percent(1 - 1 / *verdict.job_slowdown - lost_share));
 }
 
+std::string why_no_cost(const Replay& replay) {
+    if (!replay.is_possible) return replay.reason;
+    if (replay.row_coverage < Replay::least_coverage)
+        return fmt::format("{} of the rows were lost", format_percent(1 - replay.row_coverage));
+    if (!replay.is_matched())
+        return fmt::format("of the communication, {} could be matched between ranks", format_percent(replay.matched));
+    return "a replay of the steps from their rows is " + describe_error(replay.error);
+}
+
 /// Why the saving is not exact, or may be less, or is not known. "" if it is exact, or if the error of the replay says
 /// why.
 std::string why_bound(const Verdict& verdict) {
     const Replay& replay = verdict.replay;
-    if (verdict.names_ranks() && !verdict.job_slowdown && replay.row_coverage < Replay::least_coverage)
-        return fmt::format("what that costs is not known: {} of the rows were lost",
-                           format_percent(1 - replay.row_coverage));
+    if (verdict.names_ranks() && !verdict.job_slowdown && verdict.is_waiting_known)
+        return "what that costs is not known: " + why_no_cost(replay);
     if (verdict.saving_precision == Precision::exact) return describe_least_saving(verdict);
     const Finding* const cause = top_cause(verdict);
     if (cause != nullptr && cause->kind == FindingKind::pauses && cause->is_approximate)
