@@ -12,14 +12,14 @@ namespace cep::tool {
 namespace {
 
 constexpr double tolerance_ms = 0.02;
-constexpr std::uint16_t compute = 0;
-constexpr std::uint16_t comm = 1;  // streams
+constexpr std::uint16_t compute_stream = 0;
+constexpr std::uint16_t comm_stream = 1;
 
 TimedRow work(std::uint16_t name, double start_ms, double end_ms) {
-    return {start_ms, end_ms, 0, 0, name, compute, 0, false};
+    return {start_ms, end_ms, 0, 0, name, compute_stream, 0, false};
 }
 TimedRow transfer(std::uint16_t name, double start_ms, double end_ms) {
-    return {start_ms, end_ms, 1, 0, name, comm, 0, true};
+    return {start_ms, end_ms, 1, 0, name, comm_stream, 0, true};
 }
 
 RoleSample sample_of(int steps, const std::function<std::vector<TimedRow>(int step)>& rows_of) {
