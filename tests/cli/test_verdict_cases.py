@@ -471,3 +471,11 @@ def test_noise_that_lasts_as_long_as_the_recording_makes_no_rank_slow(cep, tmp_p
         write_job(tmp_path / str(job), {"forward": 10 * np.exp(0.3 * level)})
         verdict = cep.summary(str(job))["verdict"]
         assert not verdict["groups"] and not verdict["stragglers"], verdict["headline"]
+
+
+def test_what_is_saved_at_least_at_the_power_limit_is_more_than_nothing(cep):
+    """Slow by so much that most of the time of a step is compute, and most of it is saved."""
+    fault = '{"rank": 1, "phase": "forward", "slowdown": 30}'
+    cep("simulate", "--ranks", "2", "--steps", "200", "--record-every", "1", "--fault", fault, "-o", "job")
+    (least,) = re.findall(r"; the saving is then (\S+) % at least", cep("summarize", "job").stdout.decode())
+    assert 0 < float(least) < 100 * (1 - 1 / verdict_of(cep)["job_slowdown"])

@@ -60,19 +60,21 @@ std::string describe_least_saving(const Verdict& verdict) {
     const bool is_of_ranks = verdict.names_ranks() && headline_cause(verdict) == nullptr && verdict.job_slowdown;
     const bool is_replayed = verdict.replay.holds() && verdict.saving_precision != Precision::about;
     if (!verdict.has_devices || !is_of_ranks || !is_replayed || verdict.saving_is_waiting || !verdict.shares) return "";
-    const double lost_share = verdict.shares->compute * (std::sqrt(*verdict.job_slowdown) - 1);
+    const double left_share = 1 / *verdict.job_slowdown;
+    const double lost_share = std::min(verdict.shares->compute, left_share) * (std::sqrt(*verdict.job_slowdown) - 1);
     if (lost_share < Replay::most_error) return "";
     return fmt::format("GPUs at their power limit run slower once they wait less; the saving is then {} at least",
-                       format_percent(1 - 1 / *verdict.job_slowdown - lost_share));
+                       format_percent(1 - left_share - lost_share));
 }
 
 std::string why_no_cost(const Replay& replay) {
-    if (!replay.is_possible) return replay.reason;
+    if (!replay.is_possible) return replay.reason.empty() ? "the steps were not replayed" : replay.reason;
     if (replay.row_coverage < Replay::least_coverage)
         return fmt::format("{} of the rows were lost", format_percent(1 - replay.row_coverage));
     if (!replay.is_matched())
         return fmt::format("of the communication, {} could be matched between ranks", format_percent(replay.matched));
-    return "a replay of the steps from their rows is " + describe_error(replay.error);
+    return replay.is_usable() ? "whether the others wait for it is not known"
+                              : "a replay of the steps from their rows is " + describe_error(replay.error);
 }
 
 /// Why the saving is not exact, or may be less, or is not known. "" if it is exact, or if the error of the replay says
