@@ -3,7 +3,7 @@
 // Messages on standard error. All of them go through here.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string_view>
 #include <utility>

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace cep::tool {
@@ -30,6 +32,21 @@ namespace cep::tool {
 
 /// The parts between separators: one more than there are separators.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// Texts or integers, with a separator between them.
+template <typename Items>
+[[nodiscard]] std::string join(const Items& items, std::string_view separator) {
+    std::string text;
+    bool is_first = true;
+    for (const auto& item : items) {
+        if (!std::exchange(is_first, false)) text += separator;
+        if constexpr (std::is_integral_v<std::decay_t<decltype(item)>>)
+            text += std::to_string(item);
+        else
+            text += item;
+    }
+    return text;
+}
 
 /// All of a text as a number; nothing for a text that is none, or is out of the type's range.
 template <typename Number>

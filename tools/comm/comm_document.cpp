@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/comm_report.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands/arguments.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ const Check not_negative{[](const std::string& text) {
 const Check not_empty{[](const std::string& text) { return text.empty() ? "its value is empty" : ""; }};
 
 CLI::Validator validator_of(const Check& check) {
-    const std::string words = check.words.empty() ? "" : fmt::format("{{{}}}", fmt::join(check.words, ","));
+    const std::string words = check.words.empty() ? "" : fmt::format("{{{}}}", tool::join(check.words, ","));
     return CLI::Validator([check](std::string& text) { return check.why_not(text); }, words);
 }
 
@@ -47,7 +47,7 @@ Check whole_number_from(std::uint64_t least, std::uint64_t most) {
 Check one_of(const std::vector<std::string>& words) {
     return {[words](const std::string& text) {
                 const bool is_known = std::find(words.begin(), words.end(), text) != words.end();
-                return is_known ? std::string() : fmt::format("'{}' is not one of {}", text, fmt::join(words, ", "));
+                return is_known ? std::string() : fmt::format("'{}' is not one of {}", text, tool::join(words, ", "));
             },
             words};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep comm
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <charconv>
 #include <utility>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep report
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <algorithm>
 #include <optional>

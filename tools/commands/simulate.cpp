@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/output.hpp"
 #include "base/say.hpp"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep trace
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "base/output.hpp"
 #include "base/say.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
@@ -46,7 +46,7 @@ struct TraceCommand {
 
     /// Limits a filter to what the selection has and the command line left open.
     void narrow(Filter& shown, const Selection& selection) const {
-        if (filter.ranks.empty()) shown.set_ranks(fmt::format("{}", fmt::join(selection.ranks, ",")));
+        if (filter.ranks.empty()) shown.set_ranks(join(selection.ranks, ","));
         if (filter.steps.empty())
             shown.set_steps(fmt::format("{}:{}", selection.steps.front(), selection.steps.back()));
     }
@@ -90,7 +90,7 @@ struct TraceCommand {
                                                  : "";
         const std::string_view nothing = counts.written == 0 ? "nothing to show; " : "";
         if (!left_out.empty()) {
-            say("cep trace: {}left out {}{}\n", nothing, fmt::join(left_out, "; "), hint);
+            say("cep trace: {}left out {}{}\n", nothing, join(left_out, "; "), hint);
         } else if (counts.written == 0) {
             say_no_spans("trace");
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "estimate/estimate.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <utility>

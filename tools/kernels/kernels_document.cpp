@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernel_report.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>
@@ -273,7 +273,7 @@ std::string describe_devices(const KernelReport& report) {
     std::set<std::string> names;
     for (const RankTrace& rank : report.ranks)
         for (const auto& [device, name] : rank.devices) names.insert(name.empty() ? "unnamed" : name);
-    return fmt::format("{} ({})", format_plural(report.total.time.gpus, "GPU"), fmt::join(names, ", "));
+    return fmt::format("{} ({})", format_plural(report.total.time.gpus, "GPU"), join(names, ", "));
 }
 
 std::string describe_steps(const KernelReport& report) {
@@ -416,7 +416,7 @@ std::string add_sentences(Document& document, const KernelReport& report) {
         document.headline = ranks.text + " " + document.headline;
         document.tone = Tone::warning;
     }
-    return document.in_one_text() + " " + fmt::format("{}", fmt::join(document.next, "; "));
+    return document.in_one_text() + " " + join(document.next, "; ");
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernel_report.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
 
 namespace cep::kernels {
@@ -40,7 +40,7 @@ std::string describe_classes(const GpuTime& time) {
     std::vector<std::string> shares;
     for (std::size_t i = 0; i < class_names.size(); ++i)
         shares.push_back(fmt::format("{} {}", class_names[i], percent(ratio(time.classes[i].time_ns, all_ns))));
-    return fmt::format("of the kernels' time, {}", fmt::join(shares, ", "));
+    return fmt::format("of the kernels' time, {}", join(shares, ", "));
 }
 
 std::string describe_exposed(const GpuTime& time) {
@@ -97,7 +97,7 @@ std::string longest_of(const KernelTotals& kernels) {
     std::vector<std::string> words;
     for (const auto& [minus_ns, name] : longest)
         words.push_back(name + " " + tool::format_duration_ms(to_ms(-minus_ns)));
-    return fmt::format("{}", fmt::join(words, ", "));
+    return join(words, ", ");
 }
 
 double idle_fraction(const KernelReport& report) {

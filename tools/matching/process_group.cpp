@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "matching/process_group.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace cep::tool {
 namespace {

@@ -13,7 +13,7 @@
 #include <span>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/failure.hpp"
 #include "read/row.hpp"

@@ -5,7 +5,7 @@
 #include <array>
 #include <ctime>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/say.hpp"
 #include "base/text.hpp"

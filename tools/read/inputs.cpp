@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "read/inputs.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
+
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -159,7 +159,7 @@ class InputFinder {
         std::vector<std::string> named(children.begin(), children.end());
         named.resize(std::min(most_named, named.size()));
         if (children.size() > most_named) named.push_back(format_count(children.size() - most_named) + " more");
-        return fmt::format("; there are some in {}", fmt::join(named, ", "));
+        return fmt::format("; there are some in {}", join(named, ", "));
     }
 
     bool add_matching_files(const fs::path& directory) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "read/loss.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/units.hpp"
 #include "read/row_keys.hpp"

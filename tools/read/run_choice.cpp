@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/disjoint_sets.hpp"
 #include "base/failure.hpp"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/parallel.hpp"
 #include "replay/special_causes.hpp"

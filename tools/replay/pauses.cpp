@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/units.hpp"
 #include "replay/chosen_work.hpp"

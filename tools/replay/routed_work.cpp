@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/units.hpp"
 #include "matching/operation.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/document.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -126,7 +126,7 @@ std::string markdown_of(const Document& document, const Rendering& rendering) {
 }  // namespace
 
 std::string Document::in_one_text() const {
-    return evidence.empty() ? headline : fmt::format("{} {}.", headline, fmt::join(evidence, "; "));
+    return evidence.empty() ? headline : fmt::format("{} {}.", headline, join(evidence, "; "));
 }
 
 std::string render(const Document& document, const Rendering& rendering) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/table.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -53,7 +52,7 @@ std::string csv_cell(const Value& value) {
             } else if constexpr (std::is_same_v<Type, std::string>) {
                 return quoted_csv(looks_like_a_formula(one) ? "'" + one : one);
             } else if constexpr (std::is_same_v<Type, std::vector<std::string>>) {
-                return csv_cell(fmt::format("{}", fmt::join(one, " ")));
+                return csv_cell(join(one, " "));
             } else {
                 return fmt::format("{}", one);
             }
@@ -284,8 +283,8 @@ std::string Table::text(std::size_t limit, const TextStyle& style) const {
     for (std::size_t i = 1; i < grid.rows(); ++i) text += line(i) + "\n";
     if (hidden > 0) text += describe_rest(hidden) + "\n";
     if (!left_out.empty())
-        text += wrap_to_width(fmt::format("… no room for {}; --markdown and --csv have all", fmt::join(left_out, ", ")),
-                              0, style.columns) +
+        text += wrap_to_width(fmt::format("… no room for {}; --markdown and --csv have all", join(left_out, ", ")), 0,
+                              style.columns) +
                 "\n";
     return text;
 }

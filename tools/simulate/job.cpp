@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/failure.hpp"
 #include "simulate/layout.hpp"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "simulate/settings.hpp"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/text.hpp"
 
@@ -153,7 +153,7 @@ std::string option_help(const Setting& setting) {
 std::size_t index_of_name(std::span<const std::string_view> names, std::string_view name, const std::string& where) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-    throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, fmt::join(names, ", ")));
+    throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, tool::join(names, ", ")));
 }
 
 void check_range(double value, double min, double max, const std::string& where) {

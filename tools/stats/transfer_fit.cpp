@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "stats/quantiles.hpp"
 #include "stats/robust.hpp"

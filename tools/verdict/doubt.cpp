@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verdict/judged_job.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
