@@ -27,6 +27,7 @@ class Line:
         self.rows = RankRows(rank)
         self.rng = rng
         self.now = start_ns
+        self.host_end = start_ns  # of what the host did last: it launches nothing meanwhile
         self.attempt = 0
         self.outside = Counter()
         self.iterations = []
@@ -59,7 +60,7 @@ class Line:
         span = Span(name, kind, self.step, start_ns, end_ns, clock, self.attempt, seq=self.seqs[name])
         self.seqs[name] += 1
         if clock == "gpu":
-            span.lag_ns = self.rng.randrange(200_000, 3 * MS)
+            span.lag_ns = min(self.rng.randrange(200_000, 3 * MS), max(0, start_ns - self.host_end))
             span.host_ns = min(span.host_ns, (end_ns - start_ns) // 3)
         else:
             span.stream, span.host_ns = None, end_ns - start_ns
@@ -72,6 +73,8 @@ class Line:
         span = self.row(name, kind, self.now, self.now + ns, **more)
         self.now += ns
         self.charge(piece, ns)
+        if span.clock == "host":
+            self.host_end = self.now
         return span
 
     def host(self, name, kind, ns, piece, **more):

@@ -25,6 +25,7 @@ const StepSegments& SegmentBuilder::build(std::span<const StepSpan> spans, const
     start(phases);
     for (const StepSpan& span : spans) take(span, phases[span.phase]);
     result_.step_span_ms = step_ms_;
+    if (has_starts_) hide_queued();
     sort(local_);
     sort(comm_);
     has_starts_ ? keep_outermost() : keep_least_deep();
@@ -50,6 +51,7 @@ void SegmentBuilder::start(const std::vector<RankPhase>& phases) {
     has_step_ = false;
     has_evaluation_ = false;
     step_ms_ = 0;
+    queue_ = {};
     if (local_indices_.size() < phases.size()) local_indices_.resize(phases.size());
 }
 
@@ -57,6 +59,7 @@ void SegmentBuilder::take(const StepSpan& span, const RankPhase& phase) {
     const Sample& sample = *span.sample;
     result_.step_index = span.step;
     has_starts_ &= sample.has_start();
+    if (phase.kind == schema::Kind::step && phase.name == reading_.step_phase) queue_.take(sample, phase.clock);
     if (phase.kind == schema::Kind::step && reading_.encloses) {
         if (phase.name != reading_.step_phase) return;
         step_ms_ += sample.duration_ms;
@@ -78,7 +81,18 @@ void SegmentBuilder::take(const StepSpan& span, const RankPhase& phase) {
                          std::find(others.begin(), others.end(), phase.name) == others.end();
     has_evaluation_ |= item.is_evaluation;
     item.interval = sample.interval();
+    item.duration_ms = sample.duration_ms;
     phase.kind == schema::Kind::comm ? find_transfer(item) : local_time_of(item.phase).add_row(sample.seq());
+}
+
+void SegmentBuilder::hide_queued() {
+    for (Item& item : local_) {
+        if (item.clock != Clock::host) continue;
+        const Interval seen = queue_.seen_of(item.interval);
+        if (seen.length_ns() == item.interval.length_ns()) continue;
+        item.interval = seen;
+        item.duration_ms = static_cast<double>(seen.length_ns()) * 1e-6;
+    }
 }
 
 std::uint32_t LocalTime::all_spans() const {
@@ -180,8 +194,8 @@ void SegmentBuilder::cut() {
 void SegmentBuilder::add_own_work(const Item& item, const WaitsBesideWork::Sum& beside) {
     std::int64_t ns = length_ns(blocked_) + beside.ns;
     if (!item.is_compute()) ns += length_within_ns(compute_set_, item.interval);
-    const double own_ms = std::max(0.0, item.sample->duration_ms - static_cast<double>(ns) * 1e-6);
-    result_.waits_inside |= item.sample->duration_ms > own_ms * (1 + 1e-6);
+    const double own_ms = std::max(0.0, item.duration_ms - static_cast<double>(ns) * 1e-6);
+    result_.waits_inside |= item.duration_ms > own_ms * (1 + 1e-6);
     LocalTime& time = local_time_of(item.phase);
     time.own_ms += own_ms;
     ++time.spans;

@@ -15,6 +15,7 @@
 #include "ledger/step_reading.hpp"
 #include "ledger/waits_beside_work.hpp"
 #include "model/collectives.hpp"
+#include "model/device_queue.hpp"
 #include "model/rank_spans.hpp"
 #include "stats/interval_set.hpp"
 
@@ -61,7 +62,7 @@ struct StepSegments {
     double matched_ms = 0;              // duration of the collectives that were matched
     double all_comm_ms = 0;             // duration of all
     double step_span_ms = 0;            // of spans that enclose the others
-    Interval rows{0, 0};                // from its first begin to its last end; empty without starts
+    Interval rows{0, 0};                // from the first begin of what is seen to the last end; empty without starts
     std::vector<SpanSegment> segments;  // without starts, from 0 on, in the order in which they hide each other
     InnerWaiting inner_waiting;
 };
@@ -80,7 +81,8 @@ class SegmentBuilder {
   private:
     /// A span, and what is made of it.
     struct Item {
-        Interval interval;
+        Interval interval;  // what is seen
+        double duration_ms = 0;
         std::int64_t waiting_end_ns = 0;  // of a collective: where its transfer begins; its begin if it is not matched
         std::int64_t waiting_ns = 0;      // of communication, for the ledger
         const Sample* sample = nullptr;
@@ -108,6 +110,7 @@ class SegmentBuilder {
     void start(const std::vector<RankPhase>& phases);
     void take(const StepSpan& span, const RankPhase& phase);
     void find_transfer(Item& item);
+    void hide_queued();
     void keep_least_deep();
     void keep_outermost();
     void place_segments();
@@ -137,6 +140,7 @@ class SegmentBuilder {
     bool has_evaluation_ = false;
     double step_ms_ = 0;
     Interval step_{0, 0};  // of the step spans
+    DeviceQueue queue_;
     // Both by their begin; without starts, as if rows were one behind the other:
     std::vector<Item> local_;
     std::vector<Item> comm_;

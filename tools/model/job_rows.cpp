@@ -199,6 +199,7 @@ StepReader::StepReader(const JobRows& rows, std::uint32_t first_step) : rows_(ro
 std::span<StepRows> StepReader::read(std::span<const std::uint32_t> steps) {
     if (found_.size() < steps.size()) found_.resize(steps.size());
     of_rank_.resize(steps.size());
+    queues_.resize(steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
         found_[i].step = steps[i];
         found_[i].rows.clear();
@@ -207,21 +208,36 @@ std::span<StepRows> StepReader::read(std::span<const std::uint32_t> steps) {
     for (std::uint32_t rank = 0; rank < walks_.size(); ++rank) {
         for (std::size_t i = 0; i < steps.size(); ++i) {
             of_rank_[i] = {};
+            queues_[i] = {};
             of_rank_[i].rank = rank;
             of_rank_[i].first = static_cast<std::uint32_t>(found_[i].rows.size());
         }
         for (const NamedWalk& named : walks_[rank]) named.walk.prefetch(steps);
         for (NamedWalk& named : walks_[rank])
-            for (std::size_t i = 0; i < steps.size(); ++i) read_phase(named, found_[i], of_rank_[i]);
+            for (std::size_t i = 0; i < steps.size(); ++i) read_phase(named, found_[i], of_rank_[i], queues_[i]);
         for (std::size_t i = 0; i < steps.size(); ++i) {
             of_rank_[i].last = static_cast<std::uint32_t>(found_[i].rows.size());
+            hide_queued(std::span(found_[i].rows).subspan(of_rank_[i].first), queues_[i]);
             if (of_rank_[i].first < of_rank_[i].last) found_[i].ranks.push_back(of_rank_[i]);
         }
     }
     return std::span(found_).first(steps.size());
 }
 
-void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank) const {
+void StepReader::hide_queued(std::span<TimedRow> rows, const DeviceQueue& queue) const {
+    const auto ns_of = [this](double ms) { return rows_.origin_ns_ + std::llround(ms * ns_per_row_ms); };
+    const auto ms_of = [this](std::int64_t ns) { return static_cast<double>(ns - rows_.origin_ns_) / ns_per_row_ms; };
+    for (TimedRow& row : rows) {
+        if (row.stream != host_stream) continue;
+        const Interval all{ns_of(row.start_ms), ns_of(row.end_ms)};
+        const Interval seen = queue.seen_of(all);
+        if (seen.length_ns() == all.length_ns()) continue;
+        row.start_ms = ms_of(seen.begin_ns);
+        row.end_ms = ms_of(seen.end_ns);
+    }
+}
+
+void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank, DeviceQueue& queue) const {
     const std::uint16_t name = named.name;
     const bool is_step = name == JobRows::step_name;
     const std::size_t first = step.rows.size();
@@ -231,6 +247,7 @@ void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank)
         if (!rows_.has_time(sample)) continue;
         const TimedRow row = rows_.row_of(of_rank.rank, walk.series(), name, sample);
         if (is_step) {
+            queue.take(sample, walk.series().clock);
             of_rank.step_start_ms = std::fmin(of_rank.step_start_ms, row.start_ms);
             of_rank.step_end_ms = std::fmax(of_rank.step_end_ms, row.end_ms);
             continue;

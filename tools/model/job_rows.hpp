@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/device_queue.hpp"
 #include "model/job_spans.hpp"
 
 namespace cep::tool {
@@ -159,12 +160,14 @@ class StepReader {
         PhaseWalk walk;
     };
 
-    void read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank) const;
+    void read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank, DeviceQueue& queue) const;
+    void hide_queued(std::span<TimedRow> rows, const DeviceQueue& queue) const;
 
     const JobRows& rows_;
     std::vector<std::vector<NamedWalk>> walks_;  // by rank: those with spans of interest
     std::vector<StepRows> found_;                // reused
     std::vector<RankRows> of_rank_;              // by step
+    std::vector<DeviceQueue> queues_;            // by step, of the rank
 };
 
 /// Calls `use(i, rows)` with the rows of steps[i], which ascend. Each thread reads one range of them after the other.
