@@ -119,39 +119,28 @@ static PyObject* async_span_new(PyTypeObject* type, PyObject* args, PyObject* ke
 }
 
 /// What the future calls, on a thread of the backend, or on one that has waited for the result.
-static PyObject* async_span_call(PyObject* object, PyObject* args, PyObject* keywords) {
-    return none_if(end_open_span((async_span_object*)object, NULL));
+static PyObject* async_span_call(async_span_object* self, PyObject* args, PyObject* keywords) {
+    return none_if(end_open_span(self, NULL));
 }
 
-static PyObject* async_span_fail(PyObject* object, PyObject* error) {
-    return none_if(fail_async_span(object, error));
+static PyObject* async_span_fail(async_span_object* self, PyObject* error) {
+    return none_if(end_open_span(self, error));
 }
 
 static PyObject* async_span_end_with(PyObject* object, PyObject* work) {
     return none_if(end_with_work(object, work));
 }
 
-HAS_REFERENCES(async_span, future)
-
-static void async_span_free(PyObject* object) {
-    async_span_object* self = (async_span_object*)object;
-    PyObject_GC_UnTrack(object);  // to end it may run code
+/// Whatever was to end it is gone. To end it may run code.
+static void release_span(async_span_object* self) {
     const taken_error error = take();
-    if (!end_open_span(self, hooks.unmeasured)) PyErr_Clear();  // whatever was to end it is gone
+    if (!end_open_span(self, hooks.unmeasured)) PyErr_Clear();
     put_back(error);
     if (self->is_expected) --expected_count;
-    async_span_drop(object);
 }
 
-static PyMethodDef methods[] = {
-    {"fail", async_span_fail, METH_O, "Ends the span now: with an exception of this type, or None."},
-    {"end_with", async_span_end_with, METH_O, "Ends the span when a Work is done."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot async_span_slots[] = {
-    {Py_tp_new, async_span_new},           {Py_tp_dealloc, async_span_free}, {Py_tp_call, async_span_call},
-    {Py_tp_traverse, async_span_traverse}, {Py_tp_methods, methods},         {0, NULL},
-};
-
-DEFINE_TYPE(async_span, "AsyncSpan", Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(async_span, "AsyncSpan", 0, future, release_span, SLOT(tp_new, async_span_new),
+               SLOT(tp_call, async_span_call),
+               METHODS(METHOD("fail", ONE_ARGUMENT(async_span_fail),
+                              "Ends the span now: with an exception of this type, or None."),
+                       METHOD("end_with", ONE_ARGUMENT(async_span_end_with), "Ends the span when a Work is done.")));

@@ -39,36 +39,31 @@ static bool finish(backward_object* self, PyObject* error) {
     return ended;
 }
 
-static PyObject* backward_finish(PyObject* object, PyObject* unused) {
-    return none_or_failure(finish((backward_object*)object, NULL));
-}
-
-static bool queue(backward_object* self, PyMethodDef* method) {
-    PyObject* bound = PyCFunction_NewEx(method, (PyObject*)self, NULL);
-    PyObject* queued = call_with(self->queue_callback, bound);
-    Py_XDECREF(bound);
+static bool queue(PyObject* self, PyObject* (*call)(hook_object*, PyObject*, PyObject*)) {
+    PyObject* hook = new_hook(self, NULL, call);
+    PyObject* queued = call_with(((backward_object*)self)->queue_callback, hook);
+    Py_XDECREF(hook);
     return is_done(queued);
 }
 
-static PyMethodDef finish_method = {"finish", backward_finish, METH_NOARGS, NULL};
-
-/// Queues the end behind the callbacks of DDP and FSDP, which were queued after this one.
-static PyObject* backward_queue_last(PyObject* object, PyObject* unused) {
-    return none_or_failure(queue((backward_object*)object, &finish_method));
+static PyObject* call_finish(hook_object* hook, PyObject* args, PyObject* keywords) {
+    return none_or_failure(finish((backward_object*)hook->owner, NULL));
 }
 
-static PyMethodDef queue_last_method = {"queue_last", backward_queue_last, METH_NOARGS, NULL};
+/// Queues the end behind the callbacks of DDP and FSDP, which were queued after this one.
+static PyObject* call_queue_last(hook_object* hook, PyObject* args, PyObject* keywords) {
+    return none_or_failure(queue(hook->owner, call_finish));
+}
 
 const profiler_object* profiler_of_backward(PyObject* object) {
     return (profiler_object*)((backward_object*)object)->profiler;
 }
 
 /// As the hook of a tensor: at a gradient of an output.
-static PyObject* backward_call(PyObject* object, PyObject* args, PyObject* keywords) {
-    backward_object* self = (backward_object*)object;
+static PyObject* backward_call(backward_object* self, PyObject* args, PyObject* keywords) {
     if (self->is_running || !is_recording((profiler_object*)self->profiler)) return new_none();
     self->is_running = true;
-    return none_or_failure(begin_keyed_span(self->phase, 0) && queue(self, &queue_last_method));
+    return none_or_failure(begin_keyed_span(self->phase, 0) && queue((PyObject*)self, call_queue_last));
 }
 
 bool abandon_backward(PyObject* object) {
@@ -148,43 +143,24 @@ static PyObject* backward_watch(PyObject* object, PyObject* output) {
     return none_if(watch_output(object, output));
 }
 
-static PyObject* backward_unwatch(PyObject* object, PyObject* unused) {
-    return none_if(remove_leaf_hooks((backward_object*)object));
+static PyObject* backward_unwatch(backward_object* self, PyObject* unused) {
+    return none_if(remove_leaf_hooks(self));
 }
 
 static int backward_init(PyObject* object, PyObject* args, PyObject* keywords) {
     return TAKE_ARGUMENTS(object, args, profiler_type, open_spans_type, NULL);
 }
 
-HAS_REFERENCES(backward, leaf_hooks)
+CLEARS(backward, after, leaf_hooks)
 
-// The others stay: a hook that the collector has cleared may still be called.
-static int backward_clear(PyObject* object) {
-    backward_object* self = (backward_object*)object;
-    Py_CLEAR(self->after);
-    Py_CLEAR(self->leaf_hooks);
-    return 0;
-}
-
-static PyMemberDef backward_members[] = {
-    {(char*)"after", T_OBJECT, offsetof(backward_object, after), 0, (char*)"Called at the end of each."},
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyMethodDef backward_methods[] = {
-    {"watch", backward_watch, METH_O, "Has the phase begin at the first gradient of a recorded forward's output."},
-    {"unwatch", backward_unwatch, METH_NOARGS, "Removes the hooks of parameters and inputs."},
-    {"__reduce__", reduce_hook, METH_NOARGS, NULL},
-    {"abandon", backward_abandon, METH_NOARGS,
-     "Ends what an optimizer's step ends: collectives that are done, and a backward whose engine raised."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot backward_slots[] = {
-    {Py_tp_init, backward_init},         {Py_tp_dealloc, backward_drop},
-    {Py_tp_traverse, backward_traverse}, {Py_tp_clear, backward_clear},
-    {Py_tp_call, backward_call},         {Py_tp_members, backward_members},
-    {Py_tp_methods, backward_methods},   {0, NULL},
-};
-
-DEFINE_TYPE(backward, "BackwardCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(
+    backward, "BackwardCalls", Py_TPFLAGS_BASETYPE, leaf_hooks, nothing_else, SLOT(tp_init, backward_init),
+    SLOT(tp_clear, backward_clear), SLOT(tp_call, backward_call),
+    MEMBERS(MEMBER(backward, "after", T_OBJECT, after, 0)),
+    METHODS(
+        METHOD("watch", ONE_ARGUMENT(backward_watch),
+               "Has the phase begin at the first gradient of a recorded forward's output."),
+        METHOD("unwatch", NO_ARGUMENT(backward_unwatch), "Removes the hooks of parameters and inputs."),
+        METHOD("__reduce__", NO_ARGUMENT(reduce_hook), NULL),
+        METHOD("abandon", NO_ARGUMENT(backward_abandon),
+               "Ends what an optimizer's step ends: collectives that are done, and a backward whose engine raised.")));

@@ -11,21 +11,17 @@ enum {
     note_comm_at,    ///< takes a process group, and the address of the communicator that NCCL was called with
     unbox_group_at,  ///< Python's object of a group that the dispatcher passes
     unbox_work_at,
+    below_autograd_at,  ///< the dispatcher skips the keys of this function within it
     given_count
 };
 
 typedef struct {
     PyObject_HEAD PyObject* given[given_count];
     PyObject* operator_;  ///< DDP's own
-    int running;          ///< calls
+    PyObject*
+        function;  ///< what stands before it: a hook_object with a weak reference, so that it keeps no profiler open
+    int running;   ///< calls
 } bucket_timer_object;
-
-/// The function that stands before the operator: calls it, and times it while its BucketTimer lives.
-typedef struct {
-    PyObject_HEAD PyObject* timer;  ///< a weak reference: this keeps no profiler open
-    PyObject* operator_;
-    PyObject* below_autograd;  ///< the dispatcher skips the keys of this function within it
-} bucket_function_object;
 
 /// Not DDP's own of the parameters that it has not used.
 static bool has_gradients(PyObject* tensor) {
@@ -118,70 +114,37 @@ static PyObject* time_call(bucket_timer_object* self, PyObject* below_autograd, 
     return after_hook(ended, result, error);
 }
 
-static PyObject* bucket_function_call(PyObject* object, PyObject* args, PyObject* keywords) {
-    bucket_function_object* self = (bucket_function_object*)object;
-    bucket_timer_object* timer = (bucket_timer_object*)PyWeakref_GetObject(self->timer);
+/// Calls the operator, and times it while the BucketTimer lives.
+static PyObject* call_operator(hook_object* function, PyObject* args, PyObject* keywords) {
+    PyObject* below_autograd = PyTuple_GetItem(function->original, 0);
+    bucket_timer_object* timer = (bucket_timer_object*)PyWeakref_GetObject(function->owner);
     if (timer == NULL) return NULL;
     if ((PyObject*)timer == Py_None || PyTuple_Size(args) < 2)
-        return call_below_autograd(self->below_autograd, self->operator_, args, keywords);
+        return call_below_autograd(below_autograd, PyTuple_GetItem(function->original, 1), args, keywords);
     Py_INCREF(timer);
-    Py_INCREF(object);  // who reacts to the call may take this function away
     ++timer->running;
-    PyObject* result = time_call(timer, self->below_autograd, args, keywords);
+    PyObject* result = time_call(timer, below_autograd, args, keywords);
     --timer->running;
-    Py_DECREF(object);
     Py_DECREF(timer);
     return result;
 }
 
-// ---- The types -----------------------------------------------------------------------------------------------------
+// ---- The type ------------------------------------------------------------------------------------------------------
 
-static int bucket_timer_init(PyObject* object, PyObject* args, PyObject* keywords) {
+static int bucket_timer_init(bucket_timer_object* self, PyObject* args, PyObject* keywords) {
     PyTypeObject* const types[given_count + 1] = {[region_at] = region_type};
-    return take_arguments(object, args, types, given_count + 1);
+    if (take_arguments((PyObject*)self, args, types, given_count + 1) != 0) return -1;
+    PyObject* reference = PyWeakref_NewRef((PyObject*)self, NULL);
+    PyObject* kept = PyTuple_Pack(2, self->given[below_autograd_at], self->operator_);
+    if (reference != NULL && kept != NULL) self->function = new_hook(reference, kept, call_operator);
+    DROP(reference, kept);
+    return self->function != NULL ? 0 : -1;
 }
 
-HAS_REFERENCES(bucket_timer, operator_)
+CLEARS(bucket_timer, given[0], function)
 
-static int bucket_timer_clear(PyObject* object) {
-    bucket_timer_object* self = (bucket_timer_object*)object;
-    for (int i = 0; i < given_count; ++i) Py_CLEAR(self->given[i]);
-    Py_CLEAR(self->operator_);
-    return 0;
-}
-
-static int bucket_function_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    bucket_function_object* self = (bucket_function_object*)object;
-    PyObject *timer = NULL, *below_autograd = NULL;
-    if (!PyArg_ParseTuple(args, "O!O", bucket_timer_type, &timer, &below_autograd)) return -1;
-    self->timer = PyWeakref_NewRef(timer, NULL);
-    set_reference(&self->operator_, ((bucket_timer_object*)timer)->operator_);
-    set_reference(&self->below_autograd, below_autograd);
-    return self->timer != NULL ? 0 : -1;
-}
-
-static void bucket_function_free(PyObject* object) {
-    free_object(object, 3);
-}
-
-static PyMemberDef bucket_timer_members[] = {
-    MEMBER(bucket_timer, "_running", T_INT, running, READONLY),
-    MEMBER(bucket_timer, "_operator", T_OBJECT, operator_, 0),
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyType_Slot bucket_timer_slots[] = {
-    {Py_tp_init, bucket_timer_init},   {Py_tp_dealloc, bucket_timer_drop},    {Py_tp_traverse, bucket_timer_traverse},
-    {Py_tp_clear, bucket_timer_clear}, {Py_tp_members, bucket_timer_members}, {0, NULL},
-};
-
-DEFINE_TYPE(bucket_timer, "BucketTimer", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
-
-static PyType_Slot bucket_function_slots[] = {
-    {Py_tp_init, bucket_function_init},
-    {Py_tp_dealloc, bucket_function_free},
-    {Py_tp_call, bucket_function_call},
-    {0, NULL},
-};
-
-DEFINE_TYPE(bucket_function, "BucketFunction", 0);
+COLLECTED_TYPE(bucket_timer, "BucketTimer", Py_TPFLAGS_BASETYPE, function, nothing_else,
+               SLOT(tp_init, bucket_timer_init), SLOT(tp_clear, bucket_timer_clear),
+               MEMBERS(MEMBER(bucket_timer, "_running", T_INT, running, READONLY),
+                       MEMBER(bucket_timer, "_operator", T_OBJECT, operator_, 0),
+                       MEMBER(bucket_timer, "_function", T_OBJECT, function, READONLY)));

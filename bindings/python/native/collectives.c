@@ -194,8 +194,8 @@ static PyObject* time_call(collective_call* call) {
     return result;
 }
 
-static PyObject* calls_run(PyObject* object, PyObject* args) {
-    collective_call call = {.owner = (collective_calls_object*)object};
+static PyObject* calls_run(collective_calls_object* self, PyObject* args) {
+    collective_call call = {.owner = self};
     if (!PyArg_ParseTuple(args, "OO!O!O!", &call.function, &PyDict_Type, &call.given, &PyTuple_Type, &call.args,
                           &PyDict_Type, &call.keywords))
         return NULL;
@@ -214,21 +214,7 @@ static int calls_init(PyObject* object, PyObject* args, PyObject* keywords) {
     return TAKE_ARGUMENTS(object, args, profiler_type, &PyDict_Type, &PyDict_Type, NULL, NULL);
 }
 
-HAS_REFERENCES(collective_calls, nccl)
-
-static PyMethodDef methods[] = {
-    {"run", calls_run, METH_VARARGS,
-     "Makes a call of a function of torch.distributed on a recorded step, and times it: a Function, all arguments by "
-     "name, and those that are passed on."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot collective_calls_slots[] = {
-    {Py_tp_init, calls_init},
-    {Py_tp_dealloc, collective_calls_drop},
-    {Py_tp_traverse, collective_calls_traverse},
-    {Py_tp_methods, methods},
-    {0, NULL},
-};
-
-DEFINE_TYPE(collective_calls, "CollectiveCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(collective_calls, "CollectiveCalls", Py_TPFLAGS_BASETYPE, nccl, nothing_else, SLOT(tp_init, calls_init),
+               METHODS(METHOD("run", ARGUMENTS(calls_run),
+                              "Makes a call of a function of torch.distributed on a recorded step, and times it: a "
+                              "Function, all arguments by name, and those that are passed on.")));

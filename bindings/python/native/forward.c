@@ -10,19 +10,13 @@ typedef struct {
     PyObject* parts[part_count];
     PyObject* before;  ///< called with the model before each of its calls, recorded or not; NULL or None: nothing
     PyObject* after;   ///< called with the output of a forward with gradients; NULL or None: nothing
-    PyObject* timed;   ///< a timed_forward_object: what takes the place of the model's call
+    PyObject* timed;   ///< a hook_object: what takes the place of the model's call
     PyObject* beside;  ///< what was in that place before; NULL: nothing
     const profiler_object* profiler;  ///< which `backward` keeps
     bool is_on, is_placed;
     bool asks_engine;  ///< whether a call is inside of a backward: others are known to be outside
     int asked;
 } forward_object;
-
-/// What takes the place of a model's call.
-typedef struct {
-    PyObject_HEAD PyObject* owner;  ///< a forward_object
-    PyObject* original;
-} timed_forward_object;
 
 enum { first_calls = 16 };
 
@@ -79,15 +73,8 @@ static PyObject* time_forward(forward_object* self, PyObject* original, PyObject
     return after_hook(end_forward(self, phase, output, error.type), output, error);
 }
 
-static PyObject* timed_forward_call(PyObject* object, PyObject* args, PyObject* keywords) {
-    timed_forward_object* self = (timed_forward_object*)object;
-    PyObject *owner = self->owner, *original = self->original;
-    Py_INCREF(owner);  // the call may drop this object
-    Py_INCREF(original);
-    PyObject* output = time_forward((forward_object*)owner, original, args, keywords);
-    Py_DECREF(original);
-    Py_DECREF(owner);
-    return output;
+static PyObject* timed_forward_call(hook_object* self, PyObject* args, PyObject* keywords) {
+    return time_forward((forward_object*)self->owner, self->original, args, keywords);
 }
 
 // The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
@@ -97,18 +84,10 @@ static PyObject* place_name(void) {
     return TEXT("_compiled_call_impl");
 }
 
-static PyObject* new_timed_forward(forward_object* self, PyObject* original) {
-    timed_forward_object* made = (timed_forward_object*)PyType_GenericAlloc(timed_forward_type, 0);
-    if (made == NULL) return NULL;
-    set_reference(&made->owner, (PyObject*)self);
-    set_reference(&made->original, original);
-    return (PyObject*)made;
-}
-
 static bool make_timed(forward_object* self, PyObject* beside) {
-    PyObject* own = is_given(beside) ? NULL : ATTRIBUTE(self->model, "_call_impl");
-    PyObject* made = is_given(beside) || own != NULL ? new_timed_forward(self, own != NULL ? own : beside) : NULL;
-    Py_XDECREF(own);
+    PyObject* original = is_given(beside) ? (Py_INCREF(beside), beside) : ATTRIBUTE(self->model, "_call_impl");
+    PyObject* made = original != NULL ? new_hook((PyObject*)self, original, timed_forward_call) : NULL;
+    Py_XDECREF(original);
     if (made == NULL) return false;
     set_reference(&self->timed, made);
     set_reference(&self->beside, beside);
@@ -126,8 +105,8 @@ static bool put_in_place(forward_object* self, PyObject* attributes) {
 /// What is to be in the place without the calls that are no longer wanted; NULL: nothing.
 static PyObject* wanted_beside(const forward_object* self) {
     PyObject* found = self->beside;
-    while (found != NULL && Py_TYPE(found) == timed_forward_type) {
-        const forward_object* other = (forward_object*)((timed_forward_object*)found)->owner;
+    while (found != NULL && Py_TYPE(found) == hook_type && ((hook_object*)found)->call == timed_forward_call) {
+        const forward_object* other = (forward_object*)((hook_object*)found)->owner;
         if (other->is_placed) break;
         found = other->beside;
     }
@@ -153,98 +132,44 @@ static bool follow(forward_object* self) {
     return followed;
 }
 
-static int forward_bool(PyObject* object) {
-    const forward_object* self = (forward_object*)object;
-    return PyObject_IsTrue(self->parts[forward_at]) || PyObject_IsTrue(self->parts[no_grad_at]);
+static int forward_bool(forward_object* self) {
+    return has_open_spans(self->parts[forward_at]) || has_open_spans(self->parts[no_grad_at]);
 }
 
-static PyObject* forward_turn(PyObject* object, PyObject* on) {
-    forward_object* self = (forward_object*)object;
-    if (on == Py_False && forward_bool(object) != 0) return PyBool_FromLong(1);
+static PyObject* forward_turn(forward_object* self, PyObject* on) {
+    if (on == Py_False && forward_bool(self)) return PyBool_FromLong(1);
     self->is_on = on == Py_True;
     return follow(self) ? PyBool_FromLong(0) : NULL;
 }
 
-static PyObject* forward_announce(PyObject* object, PyObject* before) {
-    forward_object* self = (forward_object*)object;
+static PyObject* forward_announce(forward_object* self, PyObject* before) {
     set_reference(&self->before, before);
     return none_if(follow(self));
 }
 
-static PyObject* forward_abandon(PyObject* object, PyObject* unused) {
-    const forward_object* self = (forward_object*)object;
+static PyObject* forward_abandon(forward_object* self, PyObject* unused) {
     const unsigned long thread = this_thread();
     const bool ended = end_keyed_span(self->parts[forward_at], thread, hooks.not_finished) &&
                        end_keyed_span(self->parts[no_grad_at], thread, hooks.not_finished);
-    return ended && end_before_optimizer(self->parts[backward_at]) ? new_none() : NULL;
+    return none_if(ended && end_before_optimizer(self->parts[backward_at]));
 }
 
-static int forward_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    forward_object* self = (forward_object*)object;
-    const int taken = TAKE_ARGUMENTS(object, args, NULL, open_spans_type, open_spans_type, backward_type, NULL, NULL);
+static int forward_init(forward_object* self, PyObject* args, PyObject* keywords) {
+    const int taken = TAKE_ARGUMENTS(self, args, NULL, open_spans_type, open_spans_type, backward_type, NULL, NULL);
     if (taken == 0) self->profiler = profiler_of_backward(self->parts[backward_at]);
     return taken;
 }
 
-HAS_REFERENCES(forward, beside)
+CLEARS(forward, before, beside)
 
-// The others stay: a call that the collector has cleared may still be made.
-static int forward_clear(PyObject* object) {
-    forward_object* self = (forward_object*)object;
-    Py_CLEAR(self->before);
-    Py_CLEAR(self->after);
-    Py_CLEAR(self->timed);
-    Py_CLEAR(self->beside);
-    return 0;
-}
-
-static PyMemberDef forward_members[] = {
-    MEMBER(forward, "after", T_OBJECT, after, 0),
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyMethodDef forward_methods[] = {
-    {"turn", forward_turn, METH_O,
-     "Turns the timing of the model's calls on; off where no call is open, of another thread; None: off.\n"
-     "Whether it is to go off."},
-    {"announce", forward_announce, METH_O, "Has a function called before each call of the model; None: no more."},
-    {"abandon", forward_abandon, METH_NOARGS,
-     "Ends what an optimizer's step ends: also a forward of this thread, in which it steps."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot forward_slots[] = {
-    {Py_tp_init, forward_init},
-    {Py_tp_dealloc, forward_drop},
-    {Py_tp_traverse, forward_traverse},
-    {Py_tp_clear, forward_clear},
-    {Py_tp_members, forward_members},
-    {Py_tp_methods, forward_methods},
-    {0, NULL},
-};
-
-DEFINE_TYPE(forward, "ForwardCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
-
-// ---- What takes the place of a model's call ------------------------------------------------------------------------
-
-HAS_REFERENCES(timed_forward, original)
-
-/// Copies of a model, deep or pickled, are not timed: DistributedDataParallel takes what is in the place along.
-static PyObject* timed_forward_reduce(PyObject* object, PyObject* unused) {
-    return Py_BuildValue("O()", Py_TYPE(Py_None));
-}
-
-static PyMethodDef timed_forward_methods[] = {
-    {"__reduce__", timed_forward_reduce, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot timed_forward_slots[] = {
-    {Py_tp_dealloc, timed_forward_drop},
-    {Py_tp_traverse, timed_forward_traverse},
-    {Py_tp_call, timed_forward_call},
-    {Py_tp_methods, timed_forward_methods},
-    {0, NULL},
-};
-
-DEFINE_TYPE(timed_forward, "TimedForward", Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(
+    forward, "ForwardCalls", Py_TPFLAGS_BASETYPE, beside, nothing_else, SLOT(tp_init, forward_init),
+    SLOT(tp_clear, forward_clear), MEMBERS(MEMBER(forward, "after", T_OBJECT, after, 0)),
+    METHODS(
+        METHOD("turn", ONE_ARGUMENT(forward_turn),
+               "Turns the timing of the model's calls on; off where no call is open, of another thread; None: off.\n"
+               "Whether it is to go off."),
+        METHOD("announce", ONE_ARGUMENT(forward_announce),
+               "Has a function called before each call of the model; None: no more."),
+        METHOD("abandon", NO_ARGUMENT(forward_abandon),
+               "Ends what an optimizer's step ends: also a forward of this thread, in which it steps.")));

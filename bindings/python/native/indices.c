@@ -33,12 +33,6 @@ static void indices_free(PyObject* object) {
     free_object(object, 0);
 }
 
-static PyMethodDef methods[] = {
-    {"take", indices_take, METH_VARARGS, "The next index in a step; the one after it is `count` higher."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot indices_slots[] = {
-    {Py_tp_new, indices_new}, {Py_tp_dealloc, indices_free}, {Py_tp_methods, methods}, {0, NULL}};
-
-DEFINE_TYPE(indices, "Indices", 0);
+DEFINE_TYPE(indices, "Indices", 0, SLOT(tp_new, indices_new), SLOT(tp_dealloc, indices_free),
+            METHODS(METHOD("take", ARGUMENTS(indices_take),
+                           "The next index in a step; the one after it is `count` higher.")));

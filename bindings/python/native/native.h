@@ -22,11 +22,16 @@
 #ifndef METH_FASTCALL
 #define METH_FASTCALL 0x0080
 #endif
-typedef PyObject* (*fast_function)(PyObject* self, PyObject* const* args, Py_ssize_t count);
-typedef PyObject* (*fast_keyword_function)(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
-#define FAST(function) (PyCFunction)(void (*)(void))(fast_function)(function), METH_FASTCALL
-#define FAST_WITH_NAMES(function) \
-    (PyCFunction)(void (*)(void))(fast_keyword_function)(function), METH_FASTCALL | METH_KEYWORDS
+
+// Rows of a table of methods, whose functions take an object of their type.
+#define CALLED(function) (PyCFunction)(void (*)(void))(function)
+#define NO_ARGUMENT(function) CALLED(function), METH_NOARGS
+#define ONE_ARGUMENT(function) CALLED(function), METH_O
+#define ARGUMENTS(function) CALLED(function), METH_VARARGS
+#define FAST(function) CALLED(function), METH_FASTCALL
+#define FAST_WITH_NAMES(function) CALLED(function), METH_FASTCALL | METH_KEYWORDS
+#define METHOD(name, function, text) \
+    { name, function, text }
 
 /// The functions of the loaded libcep, in the order in which connect() takes their addresses.
 typedef struct {
@@ -110,11 +115,11 @@ enum { bytes_at, flops_at, group_at, coll_at, meta_at, attribute_count, is_async
 /// The base of cep.Region.
 typedef struct region_object {
     PyObject_HEAD PyObject* name;
-    PyObject* profiler;                     ///< a profiler_object
+    PyObject* profiler;    ///< a profiler_object
+    PyObject* attributes;  ///< a tuple; NULL or None: none
+    PyObject* attrs_owner;
     PyObject* next;                         ///< the region of the same name on another stream; NULL or None: none
     PyObject* with_calls[with_call_count];  ///< __enter__ and __exit__ once they have been looked up; else NULL
-    PyObject* attributes;                   ///< a tuple; NULL or None: none
-    PyObject* attrs_owner;
     cep_region* handle;
     void* stream;
     bool has_stream;  ///< else spans use the current stream
@@ -137,8 +142,7 @@ typedef struct region_object {
     DO(indices)        \
     DO(nccl_calls)     \
     DO(bucket_timer)   \
-    DO(bucket_function) DO(collective_calls) DO(backward) DO(forward) DO(timed_forward) \
-    DO(optimizer) DO(step_hook) DO(timed_closure) DO(steps) DO(watch)
+    DO(collective_calls) DO(backward) DO(forward) DO(optimizer) DO(steps) DO(watch) DO(hook)
 #define DECLARE_TYPE(name)            \
     extern PyTypeObject* name##_type; \
     extern PyType_Spec name##_spec;
@@ -329,36 +333,65 @@ PyObject* after_hook(bool succeeded, PyObject* result, taken_error error);
 
 /// Takes the arguments of __init__() as the first references. `types`: of each; NULL: any. −1 with an exception.
 int take_arguments(PyObject* object, PyObject* args, PyTypeObject* const* types, Py_ssize_t count);
-#define TAKE_ARGUMENTS(object, args, ...)                        \
-    take_arguments(object, args, (PyTypeObject*[]){__VA_ARGS__}, \
+#define TAKE_ARGUMENTS(object, args, ...)                                     \
+    take_arguments((PyObject*)(object), args, (PyTypeObject*[]){__VA_ARGS__}, \
                    sizeof((PyTypeObject*[]){__VA_ARGS__}) / sizeof(PyTypeObject*))
-/// For the collector.
+/// Of a type with the collector.
 int visit_references(PyObject* object, size_t count, visitproc visit, void* arg);
+void clear_references(PyObject** first, PyObject** last);
 /// Drops the references and the object.
 void free_object(PyObject* object, size_t count);
+/// Where an object has nothing but references to let go.
+static inline void nothing_else(const void* object) {}
 
-/// Of a type with the collector: NAME_traverse(); and NAME_drop(), which frees an object, without what else it has.
-#define HAS_REFERENCES(name, last)                                                                           \
-    enum { name##_references = (offsetof(name##_object, last) - sizeof(PyObject)) / sizeof(PyObject*) + 1 }; \
-    static int name##_traverse(PyObject* object, visitproc visit, void* arg) {                               \
-        return visit_references(object, name##_references, visit, arg);                                      \
-    }                                                                                                        \
-    static void name##_drop(PyObject* object) {                                                              \
-        PyObject_GC_UnTrack(object);                                                                         \
-        free_object(object, name##_references);                                                              \
-    }
-
-/// A member of a NAME_object that Python sees under a name; without documentation.
+/// Rows of a type's table of slots.
+#define SLOT(name, value) \
+    { Py_##name, value }
+#define METHODS(...) SLOT(tp_methods, ((PyMethodDef[]){__VA_ARGS__, {NULL, NULL, 0, NULL}}))
+#define MEMBERS(...) SLOT(tp_members, ((PyMemberDef[]){__VA_ARGS__, {NULL, 0, 0, 0, NULL}}))
+/// A member of a NAME_object that Python sees under a name.
 #define MEMBER(object, name, kind, field, flags) \
     { (char*)(name), kind, offsetof(object##_object, field), flags, NULL }
 
-/// The type of a NAME_object, with its NAME_slots.
-#define DEFINE_TYPE(kind, text, more_flags)         \
-    PyType_Spec kind##_spec = {                     \
-        .name = "cep._native." text,                \
-        .basicsize = sizeof(kind##_object),         \
-        .flags = Py_TPFLAGS_DEFAULT | (more_flags), \
-        .slots = kind##_slots,                      \
+/// The type of a NAME_object, with its slots.
+#define DEFINE_TYPE(kind, text, more_flags, ...)                  \
+    static PyType_Slot kind##_slots[] = {__VA_ARGS__, {0, NULL}}; \
+    PyType_Spec kind##_spec = {                                   \
+        .name = "cep._native." text,                              \
+        .basicsize = sizeof(kind##_object),                       \
+        .flags = Py_TPFLAGS_DEFAULT | (more_flags),               \
+        .slots = kind##_slots,                                    \
     }
+
+/// One with the collector and references up to `last`; `release` lets go of what else an object has.
+#define COLLECTED_TYPE(kind, text, more_flags, last, release, ...)                                           \
+    enum { kind##_references = (offsetof(kind##_object, last) - sizeof(PyObject)) / sizeof(PyObject*) + 1 }; \
+    static int kind##_traverse(PyObject* object, visitproc visit, void* arg) {                               \
+        return visit_references(object, kind##_references, visit, arg);                                      \
+    }                                                                                                        \
+    static void kind##_drop(PyObject* object) {                                                              \
+        PyObject_GC_UnTrack(object);                                                                         \
+        release((kind##_object*)object);                                                                     \
+        free_object(object, kind##_references);                                                              \
+    }                                                                                                        \
+    DEFINE_TYPE(kind, text, Py_TPFLAGS_HAVE_GC | (more_flags), SLOT(tp_dealloc, kind##_drop),                \
+                SLOT(tp_traverse, kind##_traverse), __VA_ARGS__)
+
+/// NAME_clear(), of the references from `first` to `last`. The others stay: what the collector has cleared may still be
+/// called.
+#define CLEARS(kind, first, last)                    \
+    static int kind##_clear(kind##_object* self) {   \
+        clear_references(&self->first, &self->last); \
+        return 0;                                    \
+    }
+
+/// What is called in the place of a function of the trainer's, or at a place for hooks: `call`, with this object, which
+/// keeps its owner and what stood there, if anything did.
+typedef struct hook_object {
+    PyObject_HEAD PyObject* owner;
+    PyObject* original;
+    PyObject* (*call)(struct hook_object* self, PyObject* args, PyObject* keywords);
+} hook_object;
+PyObject* new_hook(PyObject* owner, PyObject* original, PyObject* (*call)(hook_object*, PyObject*, PyObject*));
 
 #endif

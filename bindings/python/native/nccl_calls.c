@@ -280,29 +280,28 @@ static bool add_comm(const model_comm* made) {
 
 // ---- The type ------------------------------------------------------------------------------------------------------
 
-static PyObject* nccl_calls_hold(PyObject* object, PyObject* unused) {
-    nccl_calls_object* self = (nccl_calls_object*)object;
+static PyObject* nccl_calls_hold(nccl_calls_object* self, PyObject* unused) {
     if (!self->holds) self->holds = hold_calls();
     return PyBool_FromLong(self->holds);
 }
 
-static PyObject* nccl_calls_release(PyObject* object, PyObject* unused) {
-    release_calls((nccl_calls_object*)object);
+static PyObject* nccl_calls_release(nccl_calls_object* self, PyObject* unused) {
+    release_calls(self);
     return new_none();
 }
 
-static PyObject* nccl_calls_turn(PyObject* object, PyObject* on) {
-    forget_comms(NULL, NULL, (nccl_calls_object*)object);
-    turn((nccl_calls_object*)object, on == Py_True);
+static PyObject* nccl_calls_turn(nccl_calls_object* self, PyObject* on) {
+    forget_comms(NULL, NULL, self);
+    turn(self, on == Py_True);
     return new_none();
 }
 
-static PyObject* nccl_calls_time_comm(PyObject* object, PyObject* args) {
-    model_comm made = {.owner = (nccl_calls_object*)object, .was_used = true};
+static PyObject* nccl_calls_time_comm(nccl_calls_object* self, PyObject* args) {
+    model_comm made = {.owner = self, .was_used = true};
     PyObject *comm = NULL, *attributes = NULL;
     if (!PyArg_ParseTuple(args, "OOO", &comm, &attributes, &made.indices) || !address_of(comm, &made.comm)) return NULL;
     forget_comms(NULL, made.comm, NULL);  // of another profiler: the newest wins
-    made.region = region_with((region_object*)made.owner->region, false, NULL, attributes);
+    made.region = region_with((region_object*)self->region, false, NULL, attributes);
     if (made.region == NULL || !fill_attrs((region_object*)made.region) || !add_comm(&made)) {
         Py_XDECREF(made.region);
         return NULL;
@@ -311,18 +310,18 @@ static PyObject* nccl_calls_time_comm(PyObject* object, PyObject* args) {
     return new_none();
 }
 
-static const model_comm* comm_of(PyObject* object, PyObject* indices) {
+static const model_comm* comm_of(const nccl_calls_object* self, PyObject* indices) {
     for (Py_ssize_t i = 0; i < comm_count; ++i)
-        if (comms[i].owner == (nccl_calls_object*)object && comms[i].indices == indices) return &comms[i];
+        if (comms[i].owner == self && comms[i].indices == indices) return &comms[i];
     return NULL;
 }
 
-static PyObject* nccl_calls_times(PyObject* object, PyObject* indices) {
-    return PyBool_FromLong(comm_of(object, indices) != NULL);
+static PyObject* nccl_calls_times(nccl_calls_object* self, PyObject* indices) {
+    return PyBool_FromLong(comm_of(self, indices) != NULL);
 }
 
-static PyObject* nccl_calls_forget(PyObject* object, PyObject* indices) {
-    const model_comm* known = comm_of(object, indices);
+static PyObject* nccl_calls_forget(nccl_calls_object* self, PyObject* indices) {
+    const model_comm* known = comm_of(self, indices);
     if (known != NULL) forget_comms(NULL, known->comm, NULL);
     return new_none();
 }
@@ -331,32 +330,15 @@ static int nccl_calls_init(PyObject* object, PyObject* args, PyObject* keywords)
     return TAKE_ARGUMENTS(object, args, region_type);
 }
 
-HAS_REFERENCES(nccl_calls, region)
-
-static void nccl_calls_free(PyObject* object) {
-    release_calls((nccl_calls_object*)object);
-    nccl_calls_drop(object);
-}
-
-static PyMethodDef methods[] = {
-    {"hold", nccl_calls_hold, METH_NOARGS, "Has PyTorch call NCCL through this module; returns whether it does."},
-    {"release", nccl_calls_release, METH_NOARGS, "No longer, and times no model's communicators."},
-    {"turn", nccl_calls_turn, METH_O,
-     "Whether the models' communicators are timed now. Forgets those that were not used since the last time, where "
-     "others were."},
-    {"time_comm", nccl_calls_time_comm, METH_VARARGS,
-     "Times a model's communicator: its address, the attributes of its rows, and the group's Indices."},
-    {"times", nccl_calls_times, METH_O, "Whether it does so for a group's Indices."},
-    {"forget", nccl_calls_forget, METH_O, "No longer does so."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot nccl_calls_slots[] = {
-    {Py_tp_init, nccl_calls_init},
-    {Py_tp_dealloc, nccl_calls_free},
-    {Py_tp_traverse, nccl_calls_traverse},
-    {Py_tp_methods, methods},
-    {0, NULL},
-};
-
-DEFINE_TYPE(nccl_calls, "NcclCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(
+    nccl_calls, "NcclCalls", Py_TPFLAGS_BASETYPE, region, release_calls, SLOT(tp_init, nccl_calls_init),
+    METHODS(METHOD("hold", NO_ARGUMENT(nccl_calls_hold),
+                   "Has PyTorch call NCCL through this module; returns whether it does."),
+            METHOD("release", NO_ARGUMENT(nccl_calls_release), "No longer, and times no model's communicators."),
+            METHOD("turn", ONE_ARGUMENT(nccl_calls_turn),
+                   "Whether the models' communicators are timed now. Forgets those that were not used since the last "
+                   "time, where others were."),
+            METHOD("time_comm", ARGUMENTS(nccl_calls_time_comm),
+                   "Times a model's communicator: its address, the attributes of its rows, and the group's Indices."),
+            METHOD("times", ONE_ARGUMENT(nccl_calls_times), "Whether it does so for a group's Indices."),
+            METHOD("forget", ONE_ARGUMENT(nccl_calls_forget), "No longer does so.")));

@@ -75,30 +75,21 @@ static int open_spans_bool(PyObject* object) {
     return has_open_spans(object);
 }
 
-static int open_spans_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    open_spans_object* self = (open_spans_object*)object;
-    if (TAKE_ARGUMENTS(object, args, region_type) != 0) return -1;
-    const region_object* like = region_of(object);
-    PyObject* own = region_with((region_object*)self->region, like->has_stream, like->stream, like->attributes);
+static int open_spans_init(open_spans_object* self, PyObject* args, PyObject* keywords) {
+    if (TAKE_ARGUMENTS(self, args, region_type) != 0) return -1;
+    region_object* like = (region_object*)self->region;
+    PyObject* own = region_with(like, like->has_stream, like->stream, like->attributes);
     set_reference(&self->region, own);
     Py_XDECREF(own);
     return own != NULL ? 0 : -1;
 }
 
-HAS_REFERENCES(open_spans, region)
-
-static PyMethodDef open_spans_methods[] = {
-    {"begin", open_spans_begin, METH_O, "Begins a span. A span of the key that is still open ends as NotFinished."},
-    {"end", FAST(open_spans_end), "Ends the key's span, if any."},
-    {"__enter__", open_spans_enter, METH_NOARGS, "Begins a span of the key None on a recorded step."},
-    {"__exit__", FAST(open_spans_exit), NULL},
-    {"abandon", open_spans_abandon, METH_NOARGS, "Ends all open spans as NotFinished."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot open_spans_slots[] = {
-    {Py_tp_init, open_spans_init},       {Py_tp_dealloc, open_spans_drop}, {Py_tp_traverse, open_spans_traverse},
-    {Py_tp_methods, open_spans_methods}, {Py_nb_bool, open_spans_bool},    {0, NULL},
-};
-
-DEFINE_TYPE(open_spans, "OpenSpans", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(open_spans, "OpenSpans", Py_TPFLAGS_BASETYPE, region, nothing_else, SLOT(tp_init, open_spans_init),
+               SLOT(nb_bool, open_spans_bool),
+               METHODS(METHOD("begin", ONE_ARGUMENT(open_spans_begin),
+                              "Begins a span. A span of the key that is still open ends as NotFinished."),
+                       METHOD("end", FAST(open_spans_end), "Ends the key's span, if any."),
+                       METHOD("__enter__", NO_ARGUMENT(open_spans_enter),
+                              "Begins a span of the key None on a recorded step."),
+                       METHOD("__exit__", FAST(open_spans_exit), NULL),
+                       METHOD("abandon", NO_ARGUMENT(open_spans_abandon), "Ends all open spans as NotFinished.")));

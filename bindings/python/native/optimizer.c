@@ -16,17 +16,6 @@ typedef struct {
     char is_on;
 } optimizer_object;
 
-typedef struct {
-    PyObject_HEAD PyObject* timer;
-    int at;
-} step_hook_object;
-
-/// What takes the place of a closure given to step().
-typedef struct {
-    PyObject_HEAD PyObject* timer;
-    PyObject* closure;
-} timed_closure_object;
-
 // ---- Hooks ---------------------------------------------------------------------------------------------------------
 
 /// Whether another step() has called this one; −1 with an exception.
@@ -40,22 +29,14 @@ static bool has_closure(PyObject* args, PyObject* keywords) {
     return closure != NULL && PyCallable_Check(closure);
 }
 
-/// The span, if one has begun, ends before the closure, whose forward and backward are no part of it.
-static PyObject* timed_closure_call(PyObject* object, PyObject* args, PyObject* keywords) {
-    const timed_closure_object* self = (timed_closure_object*)object;
-    const optimizer_object* timer = (optimizer_object*)self->timer;
+/// In the place of a closure given to step(). The span, if one has begun, ends before the closure, whose forward and
+/// backward are no part of it.
+static PyObject* call_closure(hook_object* self, PyObject* args, PyObject* keywords) {
+    const optimizer_object* timer = (optimizer_object*)self->owner;
     if (!end_keyed_span(timer->phase, this_thread(), NULL) && !note_failure()) return NULL;
-    PyObject* result = PyObject_Call(self->closure, args, keywords);
+    PyObject* result = PyObject_Call(self->original, args, keywords);
     if (result == NULL || !is_recording((profiler_object*)timer->profiler)) return result;
     return after_hook(begin_keyed_span(timer->phase, this_thread()), result, (taken_error){NULL, NULL, NULL});
-}
-
-static PyObject* new_timed_closure(optimizer_object* self, PyObject* closure) {
-    timed_closure_object* made = (timed_closure_object*)PyType_GenericAlloc(timed_closure_type, 0);
-    if (made == NULL) return NULL;
-    set_reference(&made->timer, (PyObject*)self);
-    set_reference(&made->closure, closure);
-    return (PyObject*)made;
 }
 
 static PyObject* with_timed_closure(optimizer_object* self, PyObject* args, PyObject* keywords) {
@@ -63,7 +44,7 @@ static PyObject* with_timed_closure(optimizer_object* self, PyObject* args, PyOb
     PyObject* key = by_name ? TEXT("closure") : PyLong_FromLong(1);
     PyObject* changed = by_name ? PyDict_Copy(keywords) : PySequence_List(args);
     PyObject* closure = key != NULL && changed != NULL ? PyObject_GetItem(changed, key) : NULL;
-    PyObject* timed = closure != NULL ? new_timed_closure(self, closure) : NULL;
+    PyObject* timed = closure != NULL ? new_hook((PyObject*)self, closure, call_closure) : NULL;
     PyObject* result = NULL;
     if (timed != NULL && PyObject_SetItem(changed, key, timed) == 0)
         result =
@@ -105,19 +86,18 @@ static PyObject* end_update(optimizer_object* self, PyObject* optimizer) {
     return none_if(end_keyed_span(self->phase, this_thread(), NULL) && call_after(self->after));
 }
 
-static PyObject* step_hook_call(PyObject* object, PyObject* args, PyObject* unused) {
-    const step_hook_object* self = (step_hook_object*)object;
-    optimizer_object* timer = (optimizer_object*)self->timer;
-    // The optimizer, the arguments of its step(), and those by name.
-    if (PyTuple_Size(args) < 3) return PyErr_Format(PyExc_TypeError, "a step's hook takes 3 arguments, not %R", args);
+/// The arguments: the optimizer, those of its step(), and those by name.
+static PyObject* call_begin(hook_object* self, PyObject* args, PyObject* unused) {
+    PyObject *optimizer = NULL, *given = NULL, *named = NULL;
+    const bool taken = PyArg_ParseTuple(args, "OOO", &optimizer, &given, &named);
+    PyObject* result = taken ? begin_update((optimizer_object*)self->owner, optimizer, given, named) : NULL;
+    return result == NULL && note_failure() ? new_none() : result;
+}
+
+static PyObject* call_end(hook_object* self, PyObject* args, PyObject* unused) {
     PyObject* optimizer = PyTuple_GetItem(args, 0);
-    Py_INCREF(timer);
-    PyObject* result = self->at == end_at
-                           ? end_update(timer, optimizer)
-                           : begin_update(timer, optimizer, PyTuple_GetItem(args, 1), PyTuple_GetItem(args, 2));
-    if (result == NULL && note_failure()) result = new_none();
-    Py_DECREF(timer);
-    return result;
+    PyObject* result = optimizer != NULL ? end_update((optimizer_object*)self->owner, optimizer) : NULL;
+    return result == NULL && note_failure() ? new_none() : result;
 }
 
 // ---- On and off ----------------------------------------------------------------------------------------------------
@@ -138,8 +118,7 @@ static bool take_hooks(optimizer_object* self) {
     return true;
 }
 
-static PyObject* optimizer_turn(PyObject* object, PyObject* given) {
-    optimizer_object* self = (optimizer_object*)object;
+static PyObject* optimizer_turn(optimizer_object* self, PyObject* given) {
     const bool on = given == Py_True;
     if (!on && has_open_spans(self->phase)) return PyBool_FromLong(1);
     if (on == self->is_on) return PyBool_FromLong(0);
@@ -147,71 +126,20 @@ static PyObject* optimizer_turn(PyObject* object, PyObject* given) {
     return (on ? put_hooks(self) : take_hooks(self)) ? PyBool_FromLong(0) : NULL;
 }
 
-// ---- The types -----------------------------------------------------------------------------------------------------
+// ---- The type ------------------------------------------------------------------------------------------------------
 
-static PyObject* new_hook(PyObject* timer, int at) {
-    step_hook_object* made = (step_hook_object*)PyType_GenericAlloc(step_hook_type, 0);
-    if (made == NULL) return NULL;
-    set_reference(&made->timer, timer);
-    made->at = at;
-    return (PyObject*)made;
-}
-
-static int optimizer_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    optimizer_object* self = (optimizer_object*)object;
-    if (TAKE_ARGUMENTS(object, args, profiler_type, open_spans_type, NULL, &PyList_Type, NULL, NULL, NULL) != 0)
+static int optimizer_init(optimizer_object* self, PyObject* args, PyObject* keywords) {
+    if (TAKE_ARGUMENTS(self, args, profiler_type, open_spans_type, NULL, &PyList_Type, NULL, NULL, NULL) != 0)
         return -1;
-    for (int at = 0; at < hook_count; ++at)
-        if ((self->hooks[at] = new_hook(object, at)) == NULL) return -1;
-    return 0;
+    self->hooks[begin_at] = new_hook((PyObject*)self, NULL, call_begin);
+    self->hooks[end_at] = new_hook((PyObject*)self, NULL, call_end);
+    return self->hooks[begin_at] != NULL && self->hooks[end_at] != NULL ? 0 : -1;
 }
 
-HAS_REFERENCES(optimizer, hooks[end_at])
+CLEARS(optimizer, places[begin_at], hooks[end_at])
 
-// The others stay: a hook that the collector has cleared may still be called.
-static int optimizer_clear(PyObject* object) {
-    optimizer_object* self = (optimizer_object*)object;
-    for (PyObject** each = self->places; each < self->hooks + hook_count; ++each) Py_CLEAR(*each);
-    return 0;
-}
-
-static PyMethodDef optimizer_methods[] = {
-    {"turn", optimizer_turn, METH_O,
-     "Puts the hooks on, or takes them off where no step is open, of another thread. Whether they are to go off."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot optimizer_slots[] = {
-    {Py_tp_init, optimizer_init},   {Py_tp_dealloc, optimizer_drop},    {Py_tp_traverse, optimizer_traverse},
-    {Py_tp_clear, optimizer_clear}, {Py_tp_methods, optimizer_methods}, {0, NULL},
-};
-
-DEFINE_TYPE(optimizer, "OptimizerCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
-
-HAS_REFERENCES(timed_closure, closure)
-
-static PyType_Slot timed_closure_slots[] = {
-    {Py_tp_dealloc, timed_closure_drop},
-    {Py_tp_traverse, timed_closure_traverse},
-    {Py_tp_call, timed_closure_call},
-    {0, NULL},
-};
-
-DEFINE_TYPE(timed_closure, "TimedClosure", Py_TPFLAGS_HAVE_GC);
-
-HAS_REFERENCES(step_hook, timer)
-
-static PyMethodDef step_hook_methods[] = {
-    {"__reduce__", reduce_hook, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot step_hook_slots[] = {
-    {Py_tp_dealloc, step_hook_drop},
-    {Py_tp_traverse, step_hook_traverse},
-    {Py_tp_call, step_hook_call},
-    {Py_tp_methods, step_hook_methods},
-    {0, NULL},
-};
-
-DEFINE_TYPE(step_hook, "StepHook", Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(optimizer, "OptimizerCalls", Py_TPFLAGS_BASETYPE, hooks[end_at], nothing_else,
+               SLOT(tp_init, optimizer_init), SLOT(tp_clear, optimizer_clear),
+               METHODS(METHOD("turn", ONE_ARGUMENT(optimizer_turn),
+                              "Puts the hooks on, or takes them off where no step is open, of another thread. Whether "
+                              "they are to go off.")));

@@ -83,16 +83,15 @@ bool go_to_step(profiler_object* self, long long step, bool has_number) {
     return !is_first || is_done(PyObject_CallMethod((PyObject*)self, "_move_early", "i", (int)has_number));
 }
 
-static PyObject* profiler_step(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    profiler_object* self = (profiler_object*)object;
+static PyObject* profiler_step(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     PyObject* given = NULL;
     if (!only_argument("step", args, count, names, &given)) return NULL;
     const long long step = is_given(given) ? step_number(given) : self->step + 1;
     return none_if(step >= 0 && go_to_step(self, step, is_given(given)));
 }
 
-static PyObject* profiler_set_library_step(PyObject* object, PyObject* unused) {
-    tell_library((profiler_object*)object);
+static PyObject* profiler_set_library_step(profiler_object* self, PyObject* unused) {
+    tell_library(self);
     return new_none();
 }
 
@@ -190,8 +189,8 @@ static PyObject* arguments_by_name(PyObject* const* args, PyObject* names) {
 }
 
 /// Python's _make_region(), with the same arguments.
-static PyObject* make_region(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    PyObject* method = ATTRIBUTE(self, "_make_region");
+static PyObject* make_region(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    PyObject* method = ATTRIBUTE((PyObject*)self, "_make_region");
     PyObject* positional = method != NULL ? tuple_of(args, count) : NULL;
     PyObject* keywords = positional != NULL ? arguments_by_name(args + count, names) : NULL;
     PyObject* region = keywords != NULL ? PyObject_Call(method, positional, keywords) : NULL;
@@ -199,11 +198,11 @@ static PyObject* make_region(PyObject* self, PyObject* const* args, Py_ssize_t c
     return region;
 }
 
-static PyObject* profiler_region(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+static PyObject* profiler_region(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     look_up wanted;
     read_look_up(args, count, names, &wanted);
-    PyObject* region = known_region((profiler_object*)object, &wanted);
-    return region != NULL || PyErr_Occurred() != NULL ? region : make_region(object, args, count, names);
+    PyObject* region = known_region(self, &wanted);
+    return region != NULL || PyErr_Occurred() != NULL ? region : make_region(self, args, count, names);
 }
 
 // ---- The current phase ---------------------------------------------------------------------------------------------
@@ -247,18 +246,16 @@ static bool enter_phase(profiler_object* self, region_object* region) {
     return true;
 }
 
-static PyObject* profiler_phase(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    profiler_object* self = (profiler_object*)object;
+static PyObject* profiler_phase(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     if (!is_recording(self) && (self->phase_count == 0 || find_phase(self) == NULL)) return new_none();
-    PyObject* region = profiler_region(object, args, count, names);
+    PyObject* region = profiler_region(self, args, count, names);
     if (region == NULL) return NULL;
     const bool entered = enter_phase(self, (region_object*)region);
     Py_DECREF(region);
     return entered ? new_none() : NULL;
 }
 
-static PyObject* profiler_end_phase(PyObject* object, PyObject* unused) {
-    profiler_object* self = (profiler_object*)object;
+static PyObject* profiler_end_phase(profiler_object* self, PyObject* unused) {
     const struct phase_thread* found = find_phase(self);
     if (found == NULL) return new_none();
     const struct phase_thread phase = *found;
@@ -269,8 +266,7 @@ static PyObject* profiler_end_phase(PyObject* object, PyObject* unused) {
 
 // ---- The type ------------------------------------------------------------------------------------------------------
 
-static PyObject* profiler_attach(PyObject* object, PyObject* args) {
-    profiler_object* self = (profiler_object*)object;
+static PyObject* profiler_attach(profiler_object* self, PyObject* args) {
     PyObject *handle = NULL, *recording = NULL, *regions = NULL;
     int on_host = 0;
     if (!PyArg_ParseTuple(args, "OO!O!p(LLLL)", &handle, &PyList_Type, &recording, &PyDict_Type, &regions, &on_host,
@@ -286,100 +282,84 @@ static PyObject* profiler_attach(PyObject* object, PyObject* args) {
     return new_none();
 }
 
-static PyObject* profiler_set_stream_source(PyObject* object, PyObject* pair) {
-    if (!PyTuple_Check(pair) || !set_stream_source((profiler_object*)object, pair)) return NULL;
-    return new_none();
+static PyObject* profiler_set_stream_source(profiler_object* self, PyObject* pair) {
+    return none_if(set_stream_source(self, pair));
 }
 
-static PyObject* profiler_set_device(PyObject* object, PyObject* args) {
+static PyObject* profiler_set_device(profiler_object* self, PyObject* args) {
     PyObject *exchange = NULL, *device = NULL;
     if (!PyArg_ParseTuple(args, "OO", &exchange, &device)) return NULL;
-    set_reference(&((profiler_object*)object)->exchange_device, exchange);
-    set_reference(&((profiler_object*)object)->device, device);
+    set_reference(&self->exchange_device, exchange);
+    set_reference(&self->device, device);
     return new_none();
 }
 
-HAS_REFERENCES(profiler, listeners)
+CLEARS(profiler, recording, listeners)
 
-static int profiler_clear(PyObject* object) {
-    profiler_object* self = (profiler_object*)object;
-    self->stream_function = NULL;
-    for (PyObject** each = &self->recording; each <= &self->listeners; ++each) Py_CLEAR(*each);
-    return 0;
+static void release_phases(profiler_object* self) {
+    PyMem_Free(self->phases);
 }
 
-static void profiler_free(PyObject* object) {
-    PyMem_Free(((profiler_object*)object)->phases);
-    profiler_drop(object);
+static PyObject* profiler_listeners(profiler_object* self, void* unused) {
+    Py_XINCREF(self->listeners);
+    return self->listeners != NULL ? self->listeners : PyTuple_New(0);
 }
 
-static PyMemberDef members[] = {
-    MEMBER(profiler, "_enabled", T_BOOL, enabled, 0),
-    MEMBER(profiler, "_wants_steps", T_BOOL, wants_steps, 0),
-    MEMBER(profiler, "_step", T_LONGLONG, step, 0),
-    MEMBER(profiler, "_library_step", T_LONGLONG, library_step, READONLY),
-    MEMBER(profiler, "_recording", T_OBJECT, recording, READONLY),
-    MEMBER(profiler, "_regions", T_OBJECT, regions, READONLY),
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyObject* profiler_listeners(PyObject* object, void* unused) {
-    PyObject* listeners = ((profiler_object*)object)->listeners;
-    Py_XINCREF(listeners);
-    return listeners != NULL ? listeners : PyTuple_New(0);
-}
-
-static int profiler_set_listeners(PyObject* object, PyObject* listeners, void* unused) {
+static int profiler_set_listeners(profiler_object* self, PyObject* listeners, void* unused) {
     if (listeners == NULL || !PyTuple_Check(listeners)) return PyErr_Format(PyExc_TypeError, "a tuple is needed"), -1;
-    set_reference(&((profiler_object*)object)->listeners, listeners);
+    set_reference(&self->listeners, listeners);
     return 0;
 }
 
 static PyGetSetDef properties[] = {
-    {(char*)"_listeners", profiler_listeners, profiler_set_listeners, NULL, NULL},
+    {(char*)"_listeners", (getter)(void (*)(void))profiler_listeners, (setter)(void (*)(void))profiler_set_listeners,
+     NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyMethodDef methods[] = {
-    {"step", FAST_WITH_NAMES(profiler_step),
-     "step($self, /, step=None)\n--\n\n"
-     "Begins a step of the trainer. It decides whether what follows is recorded.\n\n"
-     "Steps may jump, repeat and go back. Never waits; no I/O. step: at least 0; None: one more than the last.\n"
-     "Raises OptionError for others. Regions before the first step are timed on the host clock and belong to it.\n"
-     "The first step without a number is 0; 1 if a region before it has \"forward\", \"backward\", \"step\" or\n"
-     "\"iteration\" in its name: that was step 0, of a loop that calls step() at the end of each pass."},
-    {"region", FAST_WITH_NAMES(profiler_region),
-     "region($self, /, name, kind=None, stream=None, bytes=None, flops=None, group=None, coll=None, meta=None)\n--\n\n"
-     "A phase to time, as a context manager or decorator. Calling it again for the same name is cheap.\n\n"
-     "kind: \"step\", \"compute\", \"comm\", \"data\", \"memory\", \"host\" or \"other\"; None: inferred from the "
-     "name's words.\n"
-     "stream: None for PyTorch's current one at each use, a stream, a cudaStream_t as integer, or cep.HOST. The "
-     "others\n"
-     "are attributes of every span: bytes moved, floating-point operations, process group and index of a collective,\n"
-     "and a JSON object. Raises OptionError for an invalid name, kind or stream."},
-    {"phase", FAST_WITH_NAMES(profiler_phase),
-     "phase($self, /, name, kind=None, stream=None)\n--\n\n"
-     "Ends this thread's current phase, if it has one, and begins the next, with one event for both.\n\n"
-     "Phases chain across steps, so N phases a step cost N event records. end_phase() ends the last one. An exception\n"
-     "does not end a phase and does not mark its row. Each thread has a current phase of its own. Arguments as for\n"
-     "region()."},
-    {"end_phase", profiler_end_phase, METH_NOARGS,
-     "end_phase($self, /)\n--\n\nEnds this thread's current phase, if it has one."},
-    {"_attach", profiler_attach, METH_VARARGS, NULL},
-    {"_set_stream_source", profiler_set_stream_source, METH_O, NULL},
-    {"_set_device", profiler_set_device, METH_VARARGS, NULL},
-    {"_set_library_step", profiler_set_library_step, METH_NOARGS, NULL},
+    METHOD(
+        "step", FAST_WITH_NAMES(profiler_step),
+        "step($self, /, step=None)\n--\n\n"
+        "Begins a step of the trainer. It decides whether what follows is recorded.\n\n"
+        "Steps may jump, repeat and go back. Never waits; no I/O. step: at least 0; None: one more than the last.\n"
+        "Raises OptionError for others. Regions before the first step are timed on the host clock and belong to it.\n"
+        "The first step without a number is 0; 1 if a region before it has \"forward\", \"backward\", \"step\" or\n"
+        "\"iteration\" in its name: that was step 0, of a loop that calls step() at the end of each pass."),
+    METHOD(
+        "region", FAST_WITH_NAMES(profiler_region),
+        "region($self, /, name, kind=None, stream=None, bytes=None, flops=None, group=None, coll=None, "
+        "meta=None)\n--\n\n"
+        "A phase to time, as a context manager or decorator. Calling it again for the same name is cheap.\n\n"
+        "kind: \"step\", \"compute\", \"comm\", \"data\", \"memory\", \"host\" or \"other\"; None: inferred from the "
+        "name's words.\n"
+        "stream: None for PyTorch's current one at each use, a stream, a cudaStream_t as integer, or cep.HOST. The "
+        "others\n"
+        "are attributes of every span: bytes moved, floating-point operations, process group and index of a "
+        "collective,\n"
+        "and a JSON object. Raises OptionError for an invalid name, kind or stream."),
+    METHOD(
+        "phase", FAST_WITH_NAMES(profiler_phase),
+        "phase($self, /, name, kind=None, stream=None)\n--\n\n"
+        "Ends this thread's current phase, if it has one, and begins the next, with one event for both.\n\n"
+        "Phases chain across steps, so N phases a step cost N event records. end_phase() ends the last one. An "
+        "exception\n"
+        "does not end a phase and does not mark its row. Each thread has a current phase of its own. Arguments as for\n"
+        "region()."),
+    METHOD("end_phase", NO_ARGUMENT(profiler_end_phase),
+           "end_phase($self, /)\n--\n\nEnds this thread's current phase, if it has one."),
+    METHOD("_attach", ARGUMENTS(profiler_attach), NULL),
+    METHOD("_set_stream_source", ONE_ARGUMENT(profiler_set_stream_source), NULL),
+    METHOD("_set_device", ARGUMENTS(profiler_set_device), NULL),
+    METHOD("_set_library_step", NO_ARGUMENT(profiler_set_library_step), NULL),
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot profiler_slots[] = {
-    {Py_tp_dealloc, profiler_free},
-    {Py_tp_traverse, profiler_traverse},
-    {Py_tp_clear, profiler_clear},
-    {Py_tp_members, members},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {0, NULL},
-};
-
-DEFINE_TYPE(profiler, "ProfilerCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(profiler, "ProfilerCalls", Py_TPFLAGS_BASETYPE, listeners, release_phases,
+               SLOT(tp_clear, profiler_clear), SLOT(tp_methods, methods), SLOT(tp_getset, properties),
+               MEMBERS(MEMBER(profiler, "_enabled", T_BOOL, enabled, 0),
+                       MEMBER(profiler, "_wants_steps", T_BOOL, wants_steps, 0),
+                       MEMBER(profiler, "_step", T_LONGLONG, step, 0),
+                       MEMBER(profiler, "_library_step", T_LONGLONG, library_step, READONLY),
+                       MEMBER(profiler, "_recording", T_OBJECT, recording, READONLY),
+                       MEMBER(profiler, "_regions", T_OBJECT, regions, READONLY)));

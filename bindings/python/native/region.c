@@ -106,8 +106,7 @@ bool note_early(region_object* self, bool enters) {
                           : CALL_METHOD(self->profiler, "_leave_early", NULL));
 }
 
-static PyObject* region_enter(PyObject* object, PyObject* unused) {
-    region_object* self = (region_object*)object;
+static PyObject* region_enter(region_object* self, PyObject* unused) {
     if (!is_initialised(self) || !note_early(self, true)) return NULL;
     const bool recording = is_recording((profiler_object*)self->profiler);
     if (recording || self->block_count > 0) {
@@ -115,12 +114,11 @@ static PyObject* region_enter(PyObject* object, PyObject* unused) {
         if (recording && !begin_span(self, &entered.span, &entered.stream)) return NULL;
         if (!push_block(self, entered)) return NULL;
     }
-    Py_INCREF(object);
-    return object;
+    Py_INCREF(self);
+    return (PyObject*)self;
 }
 
-static PyObject* region_exit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
-    region_object* self = (region_object*)object;
+static PyObject* region_exit(region_object* self, PyObject* const* args, Py_ssize_t count) {
     block left;
     if (self->profiler != NULL && !note_early(self, false)) return NULL;
     if (self->block_count == 0 || !pop_block(self, this_thread(), &left)) return new_none();
@@ -129,19 +127,19 @@ static PyObject* region_exit(PyObject* object, PyObject* const* args, Py_ssize_t
 
 // ---- Spans for Python's decorators and hooks -----------------------------------------------------------------------
 
-static PyObject* region_begin(PyObject* object, PyObject* unused) {
+static PyObject* region_begin(region_object* self, PyObject* unused) {
     cep_span span = CEP_SPAN_NONE;
     void* stream = NULL;
-    if (!begin_span((region_object*)object, &span, &stream)) return NULL;
+    if (!begin_span(self, &span, &stream)) return NULL;
     return Py_BuildValue("(KN)", (unsigned long long)span, PyLong_FromVoidPtr(stream));
 }
 
-static PyObject* region_end(PyObject* object, PyObject* args) {
+static PyObject* region_end(region_object* self, PyObject* args) {
     unsigned long long span = 0;
     PyObject *stream = NULL, *error = NULL;
     void* address = NULL;
     if (!PyArg_ParseTuple(args, "KOO", &span, &stream, &error) || !address_of(stream, &address)) return NULL;
-    return none_if(end_span((region_object*)object, span, address, error));
+    return none_if(end_span(self, span, address, error));
 }
 
 // ---- The type ------------------------------------------------------------------------------------------------------
@@ -162,8 +160,7 @@ static void fill_region(region_object* self, PyObject* profiler, PyObject* name,
     set_reference(&self->attributes, attributes);
 }
 
-static int region_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    region_object* self = (region_object*)object;
+static int region_init(region_object* self, PyObject* args, PyObject* keywords) {
     PyObject *profiler = NULL, *name = NULL, *handle = NULL, *stream = NULL, *attributes = NULL;
     void* address = NULL;
     bool has_handle = false;
@@ -187,50 +184,27 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
     return (PyObject*)self;
 }
 
-HAS_REFERENCES(region, attrs_owner)
+CLEARS(region, next, with_calls[with_call_count - 1])
 
-// The profiler stays: a region that the collector has cleared may still be called.
-static int region_clear(PyObject* object) {
-    region_object* self = (region_object*)object;
-    Py_CLEAR(self->next);
-    for (int at = 0; at < with_call_count; ++at) Py_CLEAR(self->with_calls[at]);
-    return 0;
-}
-
-static void region_free(PyObject* object) {
-    region_object* self = (region_object*)object;
+static void release_blocks(region_object* self) {
     if (self->blocks != self->small) PyMem_Free(self->blocks);
-    region_drop(object);
 }
-
-static PyMemberDef members[] = {
-    {(char*)"name", T_OBJECT, offsetof(region_object, name), READONLY, (char*)"The region's name."},
-    MEMBER(region, "_profiler", T_OBJECT, profiler, READONLY),
-    MEMBER(region, "_next", T_OBJECT, next, 0),
-    MEMBER(region, "_keeps_lock", T_BOOL, keeps_lock, READONLY),
-    {NULL, 0, 0, 0, NULL},
-};
 
 static PyMethodDef methods[] = {
     // The first two are the calls of a `with` statement.
-    {"__enter__", region_enter, METH_NOARGS, NULL},
-    {"__exit__", FAST(region_exit), NULL},
-    {"_begin", region_begin, METH_NOARGS, NULL},
-    {"_end", region_end, METH_VARARGS, NULL},
+    METHOD("__enter__", NO_ARGUMENT(region_enter), NULL),
+    METHOD("__exit__", FAST(region_exit), NULL),
+    METHOD("_begin", NO_ARGUMENT(region_begin), NULL),
+    METHOD("_end", ARGUMENTS(region_end), NULL),
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot region_slots[] = {
-    {Py_tp_init, region_init},
-    {Py_tp_dealloc, region_free},
-    {Py_tp_traverse, region_traverse},
-    {Py_tp_clear, region_clear},
-    {Py_tp_members, members},
-    {Py_tp_methods, methods},
-    {0, NULL},
-};
-
-DEFINE_TYPE(region, "RegionCalls", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(region, "RegionCalls", Py_TPFLAGS_BASETYPE, with_calls[with_call_count - 1], release_blocks,
+               SLOT(tp_init, region_init), SLOT(tp_clear, region_clear), SLOT(tp_methods, methods),
+               MEMBERS({(char*)"name", T_OBJECT, offsetof(region_object, name), READONLY, (char*)"The region's name."},
+                       MEMBER(region, "_profiler", T_OBJECT, profiler, READONLY),
+                       MEMBER(region, "_next", T_OBJECT, next, 0),
+                       MEMBER(region, "_keeps_lock", T_BOOL, keeps_lock, READONLY)));
 
 // ---- WithCall: __enter__ and __exit__ ------------------------------------------------------------------------------
 //
@@ -254,17 +228,14 @@ static PyObject* bound_call(const with_call_object* self, region_object* region)
     return *kept;
 }
 
-static PyObject* with_call_get(PyObject* object, PyObject* region, PyObject* type) {
-    const with_call_object* self = (const with_call_object*)object;
+static PyObject* with_call_get(with_call_object* self, PyObject* region, PyObject* type) {
     if (region != NULL && PyObject_TypeCheck(region, region_type)) return bound_call(self, (region_object*)region);
-    PyObject* found = self->method != NULL ? self->method : object;
+    PyObject* found = self->method != NULL ? self->method : (PyObject*)self;
     Py_INCREF(found);
     return found;
 }
 
-static PyType_Slot with_call_slots[] = {{Py_tp_descr_get, with_call_get}, {0, NULL}};
-
-static DEFINE_TYPE(with_call, "WithCall", 0);
+DEFINE_TYPE(with_call, "WithCall", 0, SLOT(tp_descr_get, with_call_get));
 
 bool add_with_calls(void) {
     PyObject* type = PyType_FromSpec(&with_call_spec);

@@ -40,6 +40,10 @@ int visit_references(PyObject* object, size_t count, visitproc visit, void* arg)
     return 0;
 }
 
+void clear_references(PyObject** first, PyObject** last) {
+    for (PyObject** each = first; each <= last; ++each) Py_CLEAR(*each);
+}
+
 void free_object(PyObject* object, size_t count) {
     PyTypeObject* type = Py_TYPE(object);
     for (size_t i = 0; i < count; ++i) Py_CLEAR(references_of(object)[i]);
@@ -163,3 +167,30 @@ void leave_device(profiler_object* self, PyObject* before) {
     if (!is_done(call_with(self->exchange_device, before))) PyErr_Clear();
     Py_DECREF(before);
 }
+
+// ---- Hooks ---------------------------------------------------------------------------------------------------------
+
+PyObject* new_hook(PyObject* owner, PyObject* original, PyObject* (*call)(hook_object*, PyObject*, PyObject*)) {
+    hook_object* made = (hook_object*)PyType_GenericAlloc(hook_type, 0);
+    if (made == NULL) return NULL;
+    set_reference(&made->owner, owner);
+    set_reference(&made->original, original);
+    made->call = call;
+    return (PyObject*)made;
+}
+
+static PyObject* hook_call(hook_object* self, PyObject* args, PyObject* keywords) {
+    Py_INCREF(self);  // the call may drop it
+    PyObject* result = self->call(self, args, keywords);
+    Py_DECREF(self);
+    return result;
+}
+
+/// A copy of a model, deep or pickled, is not timed: DistributedDataParallel takes what is in the place of its call
+/// along.
+static PyObject* hook_reduce(hook_object* self, PyObject* unused) {
+    return self->original != NULL ? Py_BuildValue("O()", Py_TYPE(Py_None)) : reduce_hook((PyObject*)self, NULL);
+}
+
+COLLECTED_TYPE(hook, "Hook", 0, original, nothing_else, SLOT(tp_call, hook_call),
+               METHODS(METHOD("__reduce__", NO_ARGUMENT(hook_reduce), NULL)));

@@ -5,8 +5,8 @@
 // another one, which times copies of a batch to a device: see cep/integrations/_auto_parts.py.
 #include "native.h"
 
-// Part of the stable ABI since 3.12. CPython 3.9 has the same under the same number. Without the function, which 3.9 and
-// 3.10 do not export, arguments are packed into a tuple.
+// Part of the stable ABI since 3.12. CPython 3.9 has the same under the same number. Without the function, which 3.9
+// and 3.10 do not export, arguments are packed into a tuple.
 #ifndef Py_TPFLAGS_HAVE_VECTORCALL
 #define Py_TPFLAGS_HAVE_VECTORCALL (1UL << 11)
 #endif
@@ -57,8 +57,7 @@ static PyObject* pass_on(PyObject* object, PyObject* const* args, size_t count, 
     return PyObject_Vectorcall(chosen((timed_function_object*)object), args, count, names);
 }
 
-static PyObject* timed_function_call(PyObject* object, PyObject* args, PyObject* keywords) {
-    timed_function_object* self = (timed_function_object*)object;
+static PyObject* timed_function_call(timed_function_object* self, PyObject* args, PyObject* keywords) {
     region_object* region = (region_object*)self->region;
     if (self->other != NULL) return PyObject_Call(chosen(self), args, keywords);
     if (!is_initialised(region)) return NULL;
@@ -96,8 +95,7 @@ static PyObject* bytes_of_copy(const timed_copy_object* self, PyObject* args, Py
     return bytes;
 }
 
-static PyObject* timed_copy_call(PyObject* object, PyObject* args, PyObject* keywords) {
-    const timed_copy_object* self = (timed_copy_object*)object;
+static PyObject* timed_copy_call(timed_copy_object* self, PyObject* args, PyObject* keywords) {
     PyObject* bytes = bytes_of_copy(self, args, keywords);
     if (bytes == NULL) return PyErr_Occurred() == NULL ? PyObject_Call(self->function, args, keywords) : NULL;
     PyObject* attributes = Py_BuildValue("(NOOOO)", bytes, Py_None, Py_None, Py_None, Py_None);
@@ -107,9 +105,9 @@ static PyObject* timed_copy_call(PyObject* object, PyObject* args, PyObject* key
     return result;
 }
 
-static int timed_copy_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    ((timed_copy_object*)object)->thread = this_thread();
-    return TAKE_ARGUMENTS(object, args, region_type, NULL, NULL, NULL, NULL);
+static int timed_copy_init(timed_copy_object* self, PyObject* args, PyObject* keywords) {
+    self->thread = this_thread();
+    return TAKE_ARGUMENTS(self, args, region_type, NULL, NULL, NULL, NULL);
 }
 
 /// As a function's: binds methods.
@@ -121,8 +119,7 @@ static PyObject* timed_function_bind(PyObject* object, PyObject* instance, PyObj
     return PyObject_CallFunctionObjArgs(package.method_type, object, instance, NULL);
 }
 
-static int timed_function_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    timed_function_object* self = (timed_function_object*)object;
+static int timed_function_init(timed_function_object* self, PyObject* args, PyObject* keywords) {
     PyObject *region = NULL, *function = NULL, *other = NULL, *switched = NULL;
     if (!PyArg_ParseTuple(args, "OO|OO!", &region, &function, &other, &PyList_Type, &switched)) return -1;
     if (switched == NULL && !PyObject_TypeCheck(region, region_type))
@@ -145,75 +142,37 @@ static PyObject* timed_function_copy(PyObject* object, PyObject* unused) {
     return object;
 }
 
-static PyObject* timed_function_repr(PyObject* object) {
-    return PyUnicode_FromFormat("<timed %R>", ((timed_function_object*)object)->function);
+static PyObject* timed_function_repr(timed_function_object* self) {
+    return PyUnicode_FromFormat("<timed %R>", self->function);
 }
 
-static PyObject* timed_function_dict(PyObject* object, void* unused) {
-    timed_function_object* self = (timed_function_object*)object;
+static PyObject* timed_function_dict(timed_function_object* self, void* unused) {
     if (self->attributes == NULL) self->attributes = PyDict_New();
     Py_XINCREF(self->attributes);
     return self->attributes;
 }
 
-HAS_REFERENCES(timed_function, attributes)
+CLEARS(timed_function, attributes, attributes)
 
-static int timed_function_clear(PyObject* object) {
-    timed_function_object* self = (timed_function_object*)object;
-    Py_CLEAR(self->attributes);
-    return 0;
+static void release_weak_references(timed_function_object* self) {
+    if (self->weak_references != NULL) PyObject_ClearWeakRefs((PyObject*)self);
 }
-
-static void timed_function_free(PyObject* object) {
-    PyObject_GC_UnTrack(object);  // weak references may run code
-    if (((timed_function_object*)object)->weak_references != NULL) PyObject_ClearWeakRefs(object);
-    timed_function_drop(object);
-}
-
-static PyMemberDef members[] = {
-    MEMBER(timed_function, "__dictoffset__", T_PYSSIZET, attributes, READONLY),
-    MEMBER(timed_function, "__weaklistoffset__", T_PYSSIZET, weak_references, READONLY),
-    MEMBER(timed_function, "__vectorcalloffset__", T_PYSSIZET, pass_on, READONLY),
-    {NULL, 0, 0, 0, NULL},
-};
 
 static PyGetSetDef properties[] = {
-    {(char*)"__dict__", timed_function_dict, NULL, NULL, NULL},
+    {(char*)"__dict__", (getter)(void (*)(void))timed_function_dict, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMethodDef methods[] = {
-    {"__reduce__", timed_function_reduce, METH_NOARGS, NULL},
-    {"__copy__", timed_function_copy, METH_NOARGS, NULL},
-    {"__deepcopy__", timed_function_copy, METH_O, NULL},
-    {NULL, NULL, 0, NULL},
-};
+COLLECTED_TYPE(timed_function, "TimedFunction", Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_VECTORCALL, attributes,
+               release_weak_references, SLOT(tp_init, timed_function_init), SLOT(tp_clear, timed_function_clear),
+               SLOT(tp_call, timed_function_call), SLOT(tp_descr_get, timed_function_bind),
+               SLOT(tp_repr, timed_function_repr), SLOT(tp_getset, properties),
+               MEMBERS(MEMBER(timed_function, "__dictoffset__", T_PYSSIZET, attributes, READONLY),
+                       MEMBER(timed_function, "__weaklistoffset__", T_PYSSIZET, weak_references, READONLY),
+                       MEMBER(timed_function, "__vectorcalloffset__", T_PYSSIZET, pass_on, READONLY)),
+               METHODS(METHOD("__reduce__", NO_ARGUMENT(timed_function_reduce), NULL),
+                       METHOD("__copy__", NO_ARGUMENT(timed_function_copy), NULL),
+                       METHOD("__deepcopy__", ONE_ARGUMENT(timed_function_copy), NULL)));
 
-static PyType_Slot timed_function_slots[] = {
-    {Py_tp_init, timed_function_init},
-    {Py_tp_dealloc, timed_function_free},
-    {Py_tp_traverse, timed_function_traverse},
-    {Py_tp_clear, timed_function_clear},
-    {Py_tp_call, timed_function_call},
-    {Py_tp_descr_get, timed_function_bind},
-    {Py_tp_repr, timed_function_repr},
-    {Py_tp_members, members},
-    {Py_tp_getset, properties},
-    {Py_tp_methods, methods},
-    {0, NULL},
-};
-
-DEFINE_TYPE(timed_function, "TimedFunction",
-            Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_VECTORCALL);
-
-HAS_REFERENCES(timed_copy, is_compiling)
-
-static PyType_Slot timed_copy_slots[] = {
-    {Py_tp_init, timed_copy_init},
-    {Py_tp_dealloc, timed_copy_drop},
-    {Py_tp_traverse, timed_copy_traverse},
-    {Py_tp_call, timed_copy_call},
-    {0, NULL},
-};
-
-DEFINE_TYPE(timed_copy, "TimedCopy", Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(timed_copy, "TimedCopy", 0, is_compiling, nothing_else, SLOT(tp_init, timed_copy_init),
+               SLOT(tp_call, timed_copy_call));

@@ -29,20 +29,19 @@ static bool end_step(steps_object* self, PyObject* error) {
     return end_keyed_span(self->span, 0, error);
 }
 
-static PyObject* steps_begin(PyObject* object, PyObject* const* args, Py_ssize_t count) {
-    steps_object* self = (steps_object*)object;
+static PyObject* steps_begin(steps_object* self, PyObject* const* args, Py_ssize_t count) {
     const long long step = count > 0 ? PyLong_AsLongLong(args[0]) : self->next_step;
     if (step == -1 && PyErr_Occurred() != NULL) return NULL;
     if (!self->is_under_way) self->next_step = step;
     return none_if(begin_next(self));
 }
 
-static PyObject* steps_end(PyObject* object, PyObject* unused) {
-    return none_if(end_step((steps_object*)object, NULL));
+static PyObject* steps_end(steps_object* self, PyObject* unused) {
+    return none_if(end_step(self, NULL));
 }
 
-static PyObject* steps_abandon(PyObject* object, PyObject* unused) {
-    return none_if(end_step((steps_object*)object, hooks.not_finished));
+static PyObject* steps_abandon(steps_object* self, PyObject* unused) {
+    return none_if(end_step(self, hooks.not_finished));
 }
 
 /// Ends a step that is not recorded, whether it has begun or not.
@@ -52,8 +51,7 @@ static bool skip_step(steps_object* self) {
     return go_to_step((profiler_object*)self->profiler, self->next_step++, true);  // for what comes after it
 }
 
-static int steps_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    steps_object* self = (steps_object*)object;
+static int steps_init(steps_object* self, PyObject* args, PyObject* keywords) {
     PyObject *profiler = NULL, *span = NULL;
     if (!PyArg_ParseTuple(args, "O!O!L", profiler_type, &profiler, open_spans_type, &span, &self->next_step)) return -1;
     set_reference(&self->profiler, profiler);
@@ -61,30 +59,16 @@ static int steps_init(PyObject* object, PyObject* args, PyObject* keywords) {
     return 0;
 }
 
-HAS_REFERENCES(steps, span)
-
-static PyMemberDef steps_members[] = {
-    MEMBER(steps, "profiler", T_OBJECT, profiler, READONLY),
-    MEMBER(steps, "next_step", T_LONGLONG, next_step, 0),
-    MEMBER(steps, "made", T_LONGLONG, made, 0),
-    MEMBER(steps, "is_under_way", T_BOOL, is_under_way, READONLY),
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyMethodDef steps_methods[] = {
-    {"begin", FAST(steps_begin),
-     "Begins the next step, unless it has begun. Its number is one more than the last, unless it is given."},
-    {"end", steps_end, METH_NOARGS, "Ends the step, if it has begun."},
-    {"abandon", steps_abandon, METH_NOARGS, "Ends the step, if it has begun, as not finished."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot steps_slots[] = {
-    {Py_tp_init, steps_init},       {Py_tp_dealloc, steps_drop},    {Py_tp_traverse, steps_traverse},
-    {Py_tp_members, steps_members}, {Py_tp_methods, steps_methods}, {0, NULL},
-};
-
-DEFINE_TYPE(steps, "StepSpans", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(steps, "StepSpans", Py_TPFLAGS_BASETYPE, span, nothing_else, SLOT(tp_init, steps_init),
+               MEMBERS(MEMBER(steps, "profiler", T_OBJECT, profiler, READONLY),
+                       MEMBER(steps, "next_step", T_LONGLONG, next_step, 0), MEMBER(steps, "made", T_LONGLONG, made, 0),
+                       MEMBER(steps, "is_under_way", T_BOOL, is_under_way, READONLY)),
+               METHODS(METHOD("begin", FAST(steps_begin),
+                              "Begins the next step, unless it has begun. Its number is one more than the last, unless "
+                              "it is given."),
+                       METHOD("end", NO_ARGUMENT(steps_end), "Ends the step, if it has begun."),
+                       METHOD("abandon", NO_ARGUMENT(steps_abandon),
+                              "Ends the step, if it has begun, as not finished.")));
 
 // ---- TrainingWatch -------------------------------------------------------------------------------------------------
 
@@ -95,20 +79,20 @@ typedef struct {
 } update;
 
 typedef struct {
-    PyObject_HEAD PyObject* steps;  ///< a steps_object; None: recording has not begun
-    PyObject* optimizers;           ///< a dictionary of those that have stepped, by id()
-    PyObject* stepped;              ///< a set: those of this step, by id()
-    PyObject* needed;               ///< a set: those of the step before
-    PyObject* switched;             ///< a list, which is not empty while copies of batches are timed
-    PyObject* last_loader;          ///< waited for last; None: known
-    PyObject* cuda;                 ///< the dictionary of torch.cuda; None: this PyTorch has no CUDA
-    PyObject* captures;             ///< whether the current stream is being captured
+    PyObject_HEAD PyObject* optimizers;  ///< a dictionary of those that have stepped, by id()
+    PyObject* stepped;                   ///< a set: those of this step, by id()
+    PyObject* needed;                    ///< a set: those of the step before
+    PyObject* switched;                  ///< a list, which is not empty while copies of batches are timed
+    PyObject* last_loader;               ///< waited for last; None: known
+    PyObject* cuda;                      ///< the dictionary of torch.cuda; None: this PyTorch has no CUDA
+    PyObject* captures;                  ///< whether the current stream is being captured
     PyObject* is_grad_enabled;
     PyObject* training_loaders;  ///< a set of their numbers
     PyObject* models;            ///< a list of ModelWatches
     PyObject* load;              ///< the region of waits for a DataLoader; None: recording has not begun
     PyObject* get_next;          ///< what waits
     PyObject* open_profilers;    ///< a set
+    PyObject* steps;             ///< a steps_object; None: recording has not begun
     update* running;             ///< of each thread the outermost first
     Py_ssize_t running_count, running_capacity;
     long long updates;  ///< by optimizers in this step
@@ -175,8 +159,7 @@ static PyObject* before_update(watch_object* self, PyObject* optimizer) {
     return none_if(!begins || begin_in_closure(self, steps));
 }
 
-static PyObject* watch_before_optimizer(PyObject* object, PyObject* const* args, Py_ssize_t count) {
-    watch_object* self = (watch_object*)object;
+static PyObject* watch_before_optimizer(watch_object* self, PyObject* const* args, Py_ssize_t count) {
     if (self->is_quiet || !self->watches || count < 1) return new_none();
     return result_or_failure(self, before_update(self, args[0]));
 }
@@ -266,8 +249,7 @@ static PyObject* after_update(watch_object* self, PyObject* optimizer, PyObject*
     return none_if(counts == 0 || (counts > 0 && note_update(self, id)));
 }
 
-static PyObject* watch_after_optimizer(PyObject* object, PyObject* const* args, Py_ssize_t count) {
-    watch_object* self = (watch_object*)object;
+static PyObject* watch_after_optimizer(watch_object* self, PyObject* const* args, Py_ssize_t count) {
     if (!self->watches || count < 1) return new_none();
     PyObject* id = PyLong_FromVoidPtr(args[0]);
     PyObject* result = id != NULL ? after_update(self, args[0], id) : NULL;
@@ -309,8 +291,7 @@ static PyObject* before_forward(watch_object* self, steps_object* steps, PyObjec
     return none_if(begin_next(steps));
 }
 
-static PyObject* watch_before_forward(PyObject* object, PyObject* const* args, Py_ssize_t count) {
-    watch_object* self = (watch_object*)object;
+static PyObject* watch_before_forward(watch_object* self, PyObject* const* args, Py_ssize_t count) {
     steps_object* steps = steps_of(self);
     if (count < 2 || steps == NULL || self->is_off || this_thread() != self->thread) return new_none();
     return result_or_failure(self, before_forward(self, steps, args[0], args[1]));
@@ -372,8 +353,7 @@ static PyObject* time_wait(watch_object* self, PyObject* args) {
 }
 
 /// What is called in the place of the __next__() of a DataLoader's iterator.
-static PyObject* watch_next_batch(PyObject* object, PyObject* args) {
-    watch_object* self = (watch_object*)object;
+static PyObject* watch_next_batch(watch_object* self, PyObject* args) {
     PyObject* facts = self->watches ? ATTRIBUTE(PyTuple_GetItem(args, 0), "__dict__") : NULL;
     const int wants = facts != NULL ? wants_wait(self, facts) : -(PyErr_Occurred() != NULL);
     Py_XDECREF(facts);
@@ -381,72 +361,41 @@ static PyObject* watch_next_batch(PyObject* object, PyObject* args) {
     return wants > 0 ? time_wait(self, args) : PyObject_CallObject(self->get_next, args);
 }
 
-HAS_REFERENCES(watch, open_profilers)
-
-static int watch_clear(PyObject* object) {
-    watch_object* self = (watch_object*)object;
-    Py_CLEAR(self->steps);
-    return 0;
+static PyObject* watch_end_step(watch_object* self, PyObject* unused) {
+    return none_if(end_training_step(self));
 }
 
-static void watch_free(PyObject* object) {
-    PyMem_Free(((watch_object*)object)->running);
-    watch_drop(object);
+static PyObject* watch_learn_loader(watch_object* self, PyObject* unused) {
+    return none_if(learn_loader(self));
 }
 
-static PyObject* watch_end_step(PyObject* object, PyObject* unused) {
-    return none_if(end_training_step((watch_object*)object));
+static void release_running(watch_object* self) {
+    PyMem_Free(self->running);
 }
 
-static PyObject* watch_learn_loader(PyObject* object, PyObject* unused) {
-    return none_if(learn_loader((watch_object*)object));
-}
+CLEARS(watch, steps, steps)
 
-static PyMemberDef watch_members[] = {
-    MEMBER(watch, "training_loaders", T_OBJECT, training_loaders, 0),
-    MEMBER(watch, "models", T_OBJECT, models, 0),
-    MEMBER(watch, "load", T_OBJECT, load, 0),
-    MEMBER(watch, "get_next", T_OBJECT, get_next, 0),
-    MEMBER(watch, "open_profilers", T_OBJECT, open_profilers, 0),
-    MEMBER(watch, "steps", T_OBJECT, steps, 0),
-    MEMBER(watch, "optimizers", T_OBJECT, optimizers, 0),
-    MEMBER(watch, "stepped", T_OBJECT, stepped, 0),
-    MEMBER(watch, "needed", T_OBJECT, needed, 0),
-    MEMBER(watch, "switched", T_OBJECT, switched, 0),
-    MEMBER(watch, "last_loader", T_OBJECT, last_loader, 0),
-    MEMBER(watch, "cuda", T_OBJECT, cuda, 0),
-    MEMBER(watch, "captures", T_OBJECT, captures, 0),
-    MEMBER(watch, "updates", T_LONGLONG, updates, 0),
-    MEMBER(watch, "is_grad_enabled", T_OBJECT, is_grad_enabled, 0),
-    MEMBER(watch, "replays", T_LONGLONG, replays, 0),
-    MEMBER(watch, "thread", T_ULONG, thread, 0),
-    MEMBER(watch, "watches", T_BOOL, watches, 0),
-    MEMBER(watch, "is_off", T_BOOL, is_off, 0),
-    MEMBER(watch, "is_quiet", T_BOOL, is_quiet, 0),
-    MEMBER(watch, "has_fetched", T_BOOL, has_fetched, 0),
-    MEMBER(watch, "has_forward", T_BOOL, has_forward, 0),
-    MEMBER(watch, "has_found", T_BOOL, has_found, 0),
-    MEMBER(watch, "most_updates", T_LONGLONG, most_updates, 0),
-    {NULL, 0, 0, 0, NULL},
-};
+#define WATCHED(kind, name) MEMBER(watch, #name, kind, name, 0)
 
-static PyMethodDef watch_methods[] = {
-    {"before_optimizer", FAST(watch_before_optimizer), "Before each step() of an optimizer."},
-    {"after_optimizer", FAST(watch_after_optimizer),
-     "After each step() of an optimizer. Those of one that another calls in its own step() are part of that."},
-    {"next_batch", watch_next_batch, METH_VARARGS,
-     "What is called in the place of a DataLoader's iterator's __next__()."},
-    {"end_step", watch_end_step, METH_NOARGS, "Ends the step of the training."},
-    {"learn_loader", watch_learn_loader, METH_NOARGS,
-     "The loader that was waited for last before a training forward has the training's data."},
-    {"before_forward", FAST(watch_before_forward),
-     "Before each call of a trained model: its ModelWatch, and the model."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot watch_slots[] = {
-    {Py_tp_dealloc, watch_free},    {Py_tp_traverse, watch_traverse}, {Py_tp_clear, watch_clear},
-    {Py_tp_members, watch_members}, {Py_tp_methods, watch_methods},   {0, NULL},
-};
-
-DEFINE_TYPE(watch, "TrainingWatch", Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC);
+COLLECTED_TYPE(
+    watch, "TrainingWatch", Py_TPFLAGS_BASETYPE, steps, release_running, SLOT(tp_clear, watch_clear),
+    MEMBERS(WATCHED(T_OBJECT, training_loaders), WATCHED(T_OBJECT, models), WATCHED(T_OBJECT, load),
+            WATCHED(T_OBJECT, get_next), WATCHED(T_OBJECT, open_profilers), WATCHED(T_OBJECT, steps),
+            WATCHED(T_OBJECT, optimizers), WATCHED(T_OBJECT, stepped), WATCHED(T_OBJECT, needed),
+            WATCHED(T_OBJECT, switched), WATCHED(T_OBJECT, last_loader), WATCHED(T_OBJECT, cuda),
+            WATCHED(T_OBJECT, captures), WATCHED(T_OBJECT, is_grad_enabled), WATCHED(T_LONGLONG, updates),
+            WATCHED(T_LONGLONG, most_updates), WATCHED(T_LONGLONG, replays), WATCHED(T_ULONG, thread),
+            WATCHED(T_BOOL, watches), WATCHED(T_BOOL, is_off), WATCHED(T_BOOL, is_quiet), WATCHED(T_BOOL, has_fetched),
+            WATCHED(T_BOOL, has_forward), WATCHED(T_BOOL, has_found)),
+    METHODS(
+        METHOD("before_optimizer", FAST(watch_before_optimizer), "Before each step() of an optimizer."),
+        METHOD(
+            "after_optimizer", FAST(watch_after_optimizer),
+            "After each step() of an optimizer. Those of one that another calls in its own step() are part of that."),
+        METHOD("next_batch", ARGUMENTS(watch_next_batch),
+               "What is called in the place of a DataLoader's iterator's __next__()."),
+        METHOD("end_step", NO_ARGUMENT(watch_end_step), "Ends the step of the training."),
+        METHOD("learn_loader", NO_ARGUMENT(watch_learn_loader),
+               "The loader that was waited for last before a training forward has the training's data."),
+        METHOD("before_forward", FAST(watch_before_forward),
+               "Before each call of a trained model: its ModelWatch, and the model.")));

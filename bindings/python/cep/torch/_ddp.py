@@ -21,7 +21,7 @@ from .._messages import warn
 from .._profiler import Profiler
 from ._collectives import recorder_of
 from ._groups import Group
-from ._hooks import BucketFunction, BucketTimer, note_failure
+from ._hooks import BucketTimer, note_failure
 from ._pytorch import ProcessGroup, torch
 from ._steps import turn_with_steps
 
@@ -55,11 +55,10 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         self._nccl, self._find = recorder.nccl, recorder.groups.find
         self._found: dict[ProcessGroup, Group] = {}
         region = profiler.region("all_reduce", kind="comm")
-        super().__init__(region, self._by_operator, self._note, _unbox_group, _unbox_work, _operator())
+        below_autograd = torch._C._AutoDispatchBelowAutograd
+        super().__init__(region, self._by_operator, self._note, _unbox_group, _unbox_work, below_autograd, _operator())
         self._keys: set[Any] = set()  # of the models' devices
         self._library: Any = torch.library.Library("c10d", "IMPL")
-        # It keeps no profiler open.
-        self._function = BucketFunction(self, torch._C._AutoDispatchBelowAutograd)
         self._is_registered = False
         self._stop: Removal = lambda: None
         self._lock = threading.RLock()

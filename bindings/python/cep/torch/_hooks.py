@@ -13,7 +13,7 @@ from .._messages import warn
 from ._pytorch import torch
 
 __all__ = [
-    "AsyncSpan", "BackwardCalls", "BucketFunction", "BucketTimer", "CollectiveCalls", "ForwardCalls", "Indices", "NcclCalls",
+    "AsyncSpan", "BackwardCalls", "BucketTimer", "CollectiveCalls", "ForwardCalls", "Indices", "NcclCalls",
     "NotFinished", "OptimizerCalls", "Phase", "StepSpans", "TimedCopy", "TimedFunction", "TrainingWatch", "connect_torch",
     "expected_callbacks", "hook_failures", "inert_hook", "is_compiling", "is_inside", "need_hooks", "note_failure", "turn_codes",
     "why_no_hooks",
@@ -46,13 +46,13 @@ class _Missing:
 
 if native is not None:
     from .._native import (
-        AsyncSpan, BackwardCalls, BucketFunction, BucketTimer, CollectiveCalls, ForwardCalls, Indices, NcclCalls,
+        AsyncSpan, BackwardCalls, BucketTimer, CollectiveCalls, ForwardCalls, Indices, NcclCalls,
         OpenSpans as Phase, OptimizerCalls, StepSpans, TimedCopy, TimedFunction, TrainingWatch, connect_torch, expected_callbacks,
         is_inside, turn_codes,
     )  # fmt: skip
 else:
     AsyncSpan = BackwardCalls = BucketTimer = CollectiveCalls = ForwardCalls = Indices = NcclCalls = Phase = _Missing
-    BucketFunction = OptimizerCalls = StepSpans = TimedCopy = TimedFunction = is_inside = turn_codes = _Missing
+    OptimizerCalls = StepSpans = TimedCopy = TimedFunction = is_inside = turn_codes = _Missing
     TrainingWatch = object
 
     def connect_torch(*_: Any) -> None:
