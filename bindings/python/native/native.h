@@ -4,8 +4,8 @@
 // CPython 3.9 and later. Where this module is missing, cep/_ctypes_calls.py makes the calls of a step loop, and there
 // are no hooks.
 //
-// Each file uses those before it: streams, attributes, region, async_span, profiler, timed_function, open_spans,
-// indices, imports, nccl_calls, collectives, bucket_timer, backward, forward, optimizer, training, module.
+// Each file uses those before it: streams, region, profiler, timed_function, imports, nccl_calls, collectives,
+// bucket_timer, passes, optimizer, training, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
@@ -131,7 +131,7 @@ typedef struct region_object {
     cep_attrs attrs;
 } region_object;
 
-/// The module's types, each of a file here.
+/// The module's types.
 #define EACH_TYPE(DO)  \
     DO(profiler)       \
     DO(region)         \
@@ -263,10 +263,6 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
 /// Gives the type of regions __enter__ and __exit__ that make no object at each look-up.
 bool add_with_calls(void);
 bool fill_attrs(region_object* region);
-/// Open spans of a region by key, innermost last: a thread, or 0 for the whole process.
-bool push_block(region_object* region, block entered);
-/// Takes the innermost block of a key; false if it has none.
-bool pop_block(region_object* region, unsigned long key, block* left);
 
 /// A span on the host clock of a collective that begins now, with attributes as region() takes them. `like` is a region
 /// of its name.
@@ -295,17 +291,6 @@ bool* inside_of_thread(void);
 bool announce_call(PyObject* like, PyObject* attributes);
 /// Ends that. The communicator of the call; NULL: there was none.
 void* withdraw_call(void);
-
-const profiler_object* profiler_of_backward(PyObject* backward);
-/// Ends a backward whose end was not seen.
-bool abandon_backward(PyObject* backward);
-/// Ends what an optimizer's step ends: also the collectives that are done.
-bool end_before_optimizer(PyObject* backward);
-/// Has the backward begin at the first gradient of a forward's output.
-bool watch_output(PyObject* backward, PyObject* output);
-/// Whether the last output had a tensor whose gradient begins the backward.
-bool has_watched_output(PyObject* backward);
-bool is_backward_running(PyObject* backward);
 
 /// Of hooks: a copy, deep or pickled, does nothing, and can be read without this package.
 PyObject* reduce_hook(PyObject* hook, PyObject* unused);

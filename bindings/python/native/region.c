@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RegionCalls: the spans of a region, and its `with` blocks.
+// RegionCalls: the spans of a region, their attributes, and its `with` blocks. OpenSpans: those that hooks begin and
+// end.
 #include "native.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { error_max_bytes = 63 };
@@ -23,6 +25,87 @@ enum { error_max_bytes = 63 };
             leave_device(owner, before);                              \
         }                                                             \
     } while (0)
+
+// ---- Attributes -----------------------------------------------------------------------------------------------------
+
+// Plain numbers and texts are converted here; the package converts all others, and raises for invalid ones.
+
+static bool plain_integer(PyObject* given, int64_t* out) {
+    if (given == Py_None) return true;
+    if (!PyLong_CheckExact(given)) return false;
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(given, &overflow);
+    if (overflow != 0 || value < 0) return false;
+    *out = value;
+    return true;
+}
+
+static bool plain_number(PyObject* given, double* out) {
+    if (given == Py_None) return true;
+    if (!PyFloat_CheckExact(given)) return false;
+    *out = PyFloat_AsDouble(given);
+    return isfinite(*out) && *out >= 0;
+}
+
+/// Gives the text to `owner`.
+static bool plain_text(PyObject* given, PyObject** owner, const char** out) {
+    if (given == Py_None) return true;
+    if (!PyUnicode_CheckExact(given)) return false;
+    PyObject* text = PyUnicode_AsUTF8String(given);
+    if (text == NULL) return false;
+    const Py_ssize_t size = PyBytes_Size(text);
+    const char* bytes = PyBytes_AsString(text);
+    *owner = text;
+    *out = bytes;
+    return 0 < size && size <= group_max_bytes && strlen(bytes) == (size_t)size;
+}
+
+static bool convert_plain(PyObject* given, cep_attrs* attrs, PyObject** owner) {
+    const Py_ssize_t size = PyTuple_Size(given);
+    if (size < attribute_count || PyTuple_GetItem(given, meta_at) != Py_None) return false;
+    if (size > is_async_at && PyTuple_GetItem(given, is_async_at) == Py_True) attrs->flags = CEP_ATTRS_ASYNC;
+    if (PyTuple_GetItem(given, coll_at) != Py_None && PyTuple_GetItem(given, group_at) == Py_None) return false;
+    return plain_integer(PyTuple_GetItem(given, bytes_at), &attrs->bytes) &&
+           plain_number(PyTuple_GetItem(given, flops_at), &attrs->flops) &&
+           plain_integer(PyTuple_GetItem(given, coll_at), &attrs->coll) &&
+           plain_text(PyTuple_GetItem(given, group_at), owner, &attrs->group);
+}
+
+/// The package's own conversion, which knows all types and raises.
+static bool convert_by_package(PyObject* given, cep_attrs* attrs, PyObject** owner) {
+    PyObject* made = PyObject_CallFunctionObjArgs(package.native_struct, given, NULL);
+    if (made == NULL) return false;
+    PyObject* keeper = PyTuple_GetItem(made, 0);
+    PyObject* number = PyTuple_GetItem(made, 1);
+    void* address = NULL;
+    const bool converted = keeper != NULL && number != NULL && address_of(number, &address) && address != NULL;
+    if (converted) {
+        memcpy(attrs, address, sizeof *attrs);
+        Py_INCREF(keeper);
+        *owner = keeper;
+    }
+    Py_DECREF(made);
+    return converted;
+}
+
+bool fill_attrs(region_object* self) {
+    PyObject* owner = NULL;
+    cep_attrs attrs = CEP_ATTRS_INIT;
+    if (!convert_plain(self->attributes, &attrs, &owner)) {
+        Py_CLEAR(owner);
+        PyErr_Clear();
+        attrs = (cep_attrs)CEP_ATTRS_INIT;
+        if (!convert_by_package(self->attributes, &attrs, &owner)) return false;
+    }
+    if (self->has_attrs) {  // another thread was first, and may be using them
+        Py_XDECREF(owner);
+        return true;
+    }
+    self->attrs = attrs;
+    self->attrs_owner = owner;
+    self->has_attrs = true;
+    return true;
+}
 
 // ---- Spans ---------------------------------------------------------------------------------------------------------
 
@@ -78,7 +161,7 @@ bool end_span(region_object* self, cep_span span, void* stream, PyObject* error)
 // While any block is open, unrecorded blocks are entered too (with CEP_SPAN_NONE as their span), so that every exit
 // finds its own block.
 
-bool push_block(region_object* self, block entered) {
+static bool push_block(region_object* self, block entered) {
     if (self->block_count == small_blocks && self->blocks == self->small) {
         block* blocks = PyMem_Malloc(sizeof self->small);
         if (blocks == NULL) return PyErr_NoMemory() != NULL;
@@ -89,7 +172,8 @@ bool push_block(region_object* self, block entered) {
     return true;
 }
 
-bool pop_block(region_object* self, unsigned long key, block* left) {
+/// Takes the innermost block of a key; false if it has none.
+static bool pop_block(region_object* self, unsigned long key, block* left) {
     for (Py_ssize_t i = self->block_count; i-- > 0;) {
         if (self->blocks[i].key != key) continue;
         *left = self->blocks[i];
@@ -252,3 +336,97 @@ bool add_with_calls(void) {
     Py_XDECREF(type);
     return added && PyErr_Occurred() == NULL;
 }
+
+// ---- OpenSpans ------------------------------------------------------------------------------------------------------
+
+// The open spans of a phase that hooks begin and end, at most one for each key: a thread, or None for the process.
+
+typedef struct {
+    PyObject_HEAD PyObject* region;  ///< one of its own, like that of the phase: its blocks are the spans
+} open_spans_object;
+
+static region_object* region_of(PyObject* object) {
+    return (region_object*)((open_spans_object*)object)->region;
+}
+
+static bool key_of(PyObject* given, unsigned long* key) {
+    *key = given == Py_None ? 0 : PyLong_AsUnsignedLong(given);
+    return PyErr_Occurred() == NULL;
+}
+
+bool end_keyed_span(PyObject* object, unsigned long key, PyObject* error) {
+    region_object* region = region_of(object);
+    block ending;
+    return !pop_block(region, key, &ending) || end_span(region, ending.span, ending.stream, error);
+}
+
+bool begin_keyed_span(PyObject* object, unsigned long key) {
+    block begun = {key, CEP_SPAN_NONE, NULL};
+    return end_keyed_span(object, key, hooks.not_finished) &&
+           begin_span(region_of(object), &begun.span, &begun.stream) && push_block(region_of(object), begun);
+}
+
+bool has_keyed_span(PyObject* object, unsigned long key) {
+    const region_object* region = region_of(object);
+    for (Py_ssize_t i = 0; i < region->block_count; ++i)
+        if (region->blocks[i].key == key) return true;
+    return false;
+}
+
+bool has_open_spans(PyObject* object) {
+    return region_of(object)->block_count > 0;
+}
+
+static PyObject* open_spans_begin(PyObject* object, PyObject* given) {
+    unsigned long key = 0;
+    return none_if(key_of(given, &key) && begin_keyed_span(object, key));
+}
+
+static PyObject* open_spans_end(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+    unsigned long key = 0;
+    if (count < 1 || count > 2) {
+        PyErr_SetString(PyExc_TypeError, "end() takes a key and an exception's type");
+        return NULL;
+    }
+    return none_if(key_of(args[0], &key) && end_keyed_span(object, key, count > 1 ? args[1] : NULL));
+}
+
+/// A `with` block: a span of the process's key, if a recorded step is under way.
+static PyObject* open_spans_enter(PyObject* object, PyObject* unused) {
+    const profiler_object* profiler = (profiler_object*)region_of(object)->profiler;
+    return none_if(!is_recording(profiler) || begin_keyed_span(object, 0));
+}
+
+static PyObject* open_spans_exit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+    return none_if(end_keyed_span(object, 0, count > 0 ? args[0] : NULL));
+}
+
+static PyObject* open_spans_abandon(PyObject* object, PyObject* unused) {
+    const region_object* region = region_of(object);
+    while (region->block_count > 0)
+        if (!end_keyed_span(object, region->blocks[0].key, hooks.not_finished)) return NULL;
+    return new_none();
+}
+
+static int open_spans_bool(PyObject* object) {
+    return has_open_spans(object);
+}
+
+static int open_spans_init(open_spans_object* self, PyObject* args, PyObject* keywords) {
+    if (TAKE_ARGUMENTS(self, args, region_type) != 0) return -1;
+    region_object* like = (region_object*)self->region;
+    PyObject* own = region_with(like, like->has_stream, like->stream, like->attributes);
+    set_reference(&self->region, own);
+    Py_XDECREF(own);
+    return own != NULL ? 0 : -1;
+}
+
+COLLECTED_TYPE(open_spans, "OpenSpans", Py_TPFLAGS_BASETYPE, region, nothing_else, SLOT(tp_init, open_spans_init),
+               SLOT(nb_bool, open_spans_bool),
+               METHODS(METHOD("begin", ONE_ARGUMENT(open_spans_begin),
+                              "Begins a span. A span of the key that is still open ends as NotFinished."),
+                       METHOD("end", FAST(open_spans_end), "Ends the key's span, if any."),
+                       METHOD("__enter__", NO_ARGUMENT(open_spans_enter),
+                              "Begins a span of the key None on a recorded step."),
+                       METHOD("__exit__", FAST(open_spans_exit), NULL),
+                       METHOD("abandon", NO_ARGUMENT(open_spans_abandon), "Ends all open spans as NotFinished.")));

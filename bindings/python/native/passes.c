@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BackwardCalls and ForwardCalls: the passes of models: see cep/torch/_backward.py and cep/torch/_instrument.py.
+#include "native.h"
+
+// ---- Backward -------------------------------------------------------------------------------------------------------
+
+typedef struct {
+    PyObject_HEAD PyObject* profiler;
+    PyObject* phase;           ///< OpenSpans
+    PyObject* queue_callback;  ///< of the autograd engine
+    PyObject* after;           ///< called at the end; NULL or None: nothing
+    PyObject* leaf_hooks;      ///< of outputs that are parameters or inputs, by id(); others' go with their graph
+    char is_running;           ///< from the first gradient to the end
+    char has_watched;          ///< whether the last output had a tensor whose gradient begins this
+} backward_object;
+
+static PyObject* none_or_failure(bool done) {
+    return done || note_failure() ? new_none() : NULL;
+}
+
+static bool remove_leaf_hooks(backward_object* self) {
+    PyObject* hooks_then = self->leaf_hooks;
+    if (hooks_then == NULL) return true;
+    self->leaf_hooks = NULL;
+    PyObject *key = NULL, *handle = NULL;
+    bool removed = true;
+    for (Py_ssize_t at = 0; PyDict_Next(hooks_then, &at, &key, &handle);)
+        removed = is_done(CALL_METHOD(handle, "remove", NULL)) && removed;
+    Py_DECREF(hooks_then);
+    return removed;
+}
+
+/// At the end of the engine's run, or where that was not seen, with an error.
+static bool finish(backward_object* self, PyObject* error) {
+    // DDP has waited for its all-reduces.
+    const bool ended = end_done_spans(self->profiler) && end_keyed_span(self->phase, 0, error) &&
+                       (!is_given(self->after) || is_done(PyObject_CallObject(self->after, NULL))) &&
+                       remove_leaf_hooks(self);
+    self->is_running = false;
+    return ended;
+}
+
+static bool queue(PyObject* self, PyObject* (*call)(hook_object*, PyObject*, PyObject*)) {
+    PyObject* hook = new_hook(self, NULL, call);
+    PyObject* queued = call_with(((backward_object*)self)->queue_callback, hook);
+    Py_XDECREF(hook);
+    return is_done(queued);
+}
+
+static PyObject* call_finish(hook_object* hook, PyObject* args, PyObject* keywords) {
+    return none_or_failure(finish((backward_object*)hook->owner, NULL));
+}
+
+/// Queues the end behind the callbacks of DDP and FSDP, which were queued after this one.
+static PyObject* call_queue_last(hook_object* hook, PyObject* args, PyObject* keywords) {
+    return none_or_failure(queue(hook->owner, call_finish));
+}
+
+/// As the hook of a tensor: at a gradient of an output.
+static PyObject* backward_call(backward_object* self, PyObject* args, PyObject* keywords) {
+    if (self->is_running || !is_recording((profiler_object*)self->profiler)) return new_none();
+    self->is_running = true;
+    return none_or_failure(begin_keyed_span(self->phase, 0) && queue((PyObject*)self, call_queue_last));
+}
+
+/// Ends one whose end was not seen.
+static bool abandon_backward(backward_object* self) {
+    return !self->is_running || finish(self, hooks.not_finished);
+}
+
+/// Ends what an optimizer's step ends: also the collectives that are done.
+static bool end_before_optimizer(backward_object* self) {
+    return end_done_spans(self->profiler) && abandon_backward(self);
+}
+
+static PyObject* backward_abandon(backward_object* self, PyObject* unused) {
+    return none_or_failure(end_before_optimizer(self));
+}
+
+/// What register_hook() does, without the Python in it. The hook is its own key.
+static bool hook_output(backward_object* self, PyObject* tensor, PyObject* node) {
+    if ((PyObject*)Py_TYPE(tensor) != hooks.tensor) return is_done(CALL_METHOD(tensor, "register_hook", self, NULL));
+    PyObject* place = ATTRIBUTE(tensor, "_backward_hooks");
+    if (place == NULL) return false;
+    const bool is_new = place == Py_None;
+    if (is_new) Py_DECREF(place);
+    if (is_new) place = PyObject_CallObject(hooks.ordered_dict, NULL);
+    bool added = place != NULL && PyObject_SetItem(place, (PyObject*)self, (PyObject*)self) == 0;
+    if (is_new)
+        added = added && SET_ATTRIBUTE(tensor, "_backward_hooks", place) &&
+                is_done(CALL_METHOD(node, "_register_hook_dict", tensor, NULL));
+    Py_XDECREF(place);
+    return added;
+}
+
+static bool hook_leaf(backward_object* self, PyObject* tensor) {
+    if (self->leaf_hooks == NULL && (self->leaf_hooks = PyDict_New()) == NULL) return false;
+    PyObject* key = PyLong_FromVoidPtr(tensor);
+    PyObject* handle = key != NULL && PyDict_Contains(self->leaf_hooks, key) == 0
+                           ? CALL_METHOD(tensor, "register_hook", self, NULL)
+                           : NULL;
+    const bool hooked = handle == NULL || PyDict_SetItem(self->leaf_hooks, key, handle) == 0;
+    DROP(key, handle);
+    return hooked && PyErr_Occurred() == NULL;
+}
+
+static bool watch_tensor(backward_object* self, PyObject* tensor) {
+    PyObject* node = ATTRIBUTE(tensor, "grad_fn");
+    const bool is_leaf = node == Py_None;
+    const bool hooked = node != NULL && !is_leaf && hook_output(self, tensor, node);
+    Py_XDECREF(node);
+    self->has_watched |= hooked;
+    if (!is_leaf) return hooked;
+    const int has_gradient = truth_of(ATTRIBUTE(tensor, "requires_grad"));
+    return has_gradient == 0 || (has_gradient > 0 && hook_leaf(self, tensor));
+}
+
+/// Has the backward begin at the first gradient of a forward's output.
+static bool watch_output(backward_object* self, PyObject* output) {
+    self->has_watched = false;
+    const int is_tensor = PyObject_IsInstance(output, hooks.tensor);
+    if (is_tensor != 0) return is_tensor > 0 && watch_tensor(self, output);
+    PyObject* tensors = PyObject_CallFunctionObjArgs(hooks.tensors_in, output, NULL);
+    for (Py_ssize_t i = 0, count = tensors != NULL ? PyList_Size(tensors) : 0; i < count; ++i) {
+        if (watch_tensor(self, PyList_GetItem(tensors, i))) continue;
+        Py_DECREF(tensors);
+        return false;
+    }
+    return is_done(tensors);
+}
+
+static PyObject* backward_watch(backward_object* self, PyObject* output) {
+    return none_if(watch_output(self, output));
+}
+
+static PyObject* backward_unwatch(backward_object* self, PyObject* unused) {
+    return none_if(remove_leaf_hooks(self));
+}
+
+static int backward_init(PyObject* object, PyObject* args, PyObject* keywords) {
+    return TAKE_ARGUMENTS(object, args, profiler_type, open_spans_type, NULL);
+}
+
+CLEARS(backward, after, leaf_hooks)
+
+COLLECTED_TYPE(
+    backward, "BackwardCalls", Py_TPFLAGS_BASETYPE, leaf_hooks, nothing_else, SLOT(tp_init, backward_init),
+    SLOT(tp_clear, backward_clear), SLOT(tp_call, backward_call),
+    MEMBERS(MEMBER(backward, "after", T_OBJECT, after, 0)),
+    METHODS(
+        METHOD("watch", ONE_ARGUMENT(backward_watch),
+               "Has the phase begin at the first gradient of a recorded forward's output."),
+        METHOD("unwatch", NO_ARGUMENT(backward_unwatch), "Removes the hooks of parameters and inputs."),
+        METHOD("__reduce__", NO_ARGUMENT(reduce_hook), NULL),
+        METHOD("abandon", NO_ARGUMENT(backward_abandon),
+               "Ends what an optimizer's step ends: collectives that are done, and a backward whose engine raised.")));
+
+// ---- Forward --------------------------------------------------------------------------------------------------------
+
+enum { forward_at, no_grad_at, backward_at, graph_task_at, is_grad_enabled_at, part_count };
+
+typedef struct {
+    PyObject_HEAD PyObject* model;
+    PyObject* parts[part_count];
+    PyObject* before;  ///< called with the model before each of its calls, recorded or not; NULL or None: nothing
+    PyObject* after;   ///< called with the output of a forward with gradients; NULL or None: nothing
+    PyObject* timed;   ///< a hook_object: what takes the place of the model's call
+    PyObject* beside;  ///< what was in that place before; NULL: nothing
+    bool is_on, is_placed;
+    bool asks_engine;  ///< whether a call is inside of a backward: others are known to be outside
+    int asked;
+} forward_object;
+
+enum { first_calls = 16 };
+
+static backward_object* backward_of(const forward_object* self) {
+    return (backward_object*)self->parts[backward_at];
+}
+
+/// A call inside of a backward repeats one that was made without gradients, or whose output has begun that backward, or
+/// the model has been called so from the first. The engine is not asked of others, which takes microseconds.
+static bool is_in_graph_task(forward_object* self) {
+    const bool is_new = self->asked < first_calls;
+    if (!is_new && !self->asks_engine && !backward_of(self)->is_running) return false;
+    PyObject* task = PyObject_CallObject(self->parts[graph_task_at], NULL);
+    const bool found = task != NULL && PyLong_AsLongLong(task) != -1;
+    Py_XDECREF(task);
+    self->asked += is_new;
+    self->asks_engine |= found;
+    return found;
+}
+
+static bool makes_gradients(const forward_object* self) {
+    return truth_of(PyObject_CallObject(self->parts[is_grad_enabled_at], NULL)) > 0;
+}
+
+/// The phase that times a call (borrowed); NULL for one inside of a call or of a backward (activation checkpointing),
+/// which is part of that, or with an exception.
+static PyObject* begin_forward(forward_object* self) {
+    if (!self->is_on || !is_recording((profiler_object*)backward_of(self)->profiler) || is_in_graph_task(self))
+        return NULL;
+    if (!abandon_backward(backward_of(self))) return NULL;
+    const unsigned long thread = this_thread();
+    if (has_keyed_span(self->parts[forward_at], thread) || has_keyed_span(self->parts[no_grad_at], thread)) return NULL;
+    const bool has_gradients = makes_gradients(self);
+    PyObject* phase = self->parts[has_gradients ? forward_at : no_grad_at];
+    self->asks_engine |= !has_gradients;
+    return PyErr_Occurred() == NULL && begin_keyed_span(phase, thread) ? phase : NULL;
+}
+
+static bool end_forward(forward_object* self, PyObject* phase, PyObject* output, PyObject* error) {
+    const unsigned long thread = this_thread();
+    if (!has_keyed_span(phase, thread)) return true;  // abandoned
+    if (!end_keyed_span(phase, thread, error)) return false;
+    if (output == NULL || phase != self->parts[forward_at]) return true;
+    if (!watch_output(backward_of(self), output)) return false;
+    self->asks_engine |= !backward_of(self)->has_watched;
+    return !is_given(self->after) || is_done(PyObject_CallFunctionObjArgs(self->after, output, NULL));
+}
+
+static bool call_before(forward_object* self) {
+    return !is_given(self->before) || is_done(call_with(self->before, self->model)) || note_failure();
+}
+
+static PyObject* time_forward(forward_object* self, PyObject* original, PyObject* args, PyObject* keywords) {
+    if (!call_before(self)) return NULL;
+    PyObject* phase = begin_forward(self);
+    if (phase == NULL) return note_failure() ? PyObject_Call(original, args, keywords) : NULL;
+    PyObject* output = PyObject_Call(original, args, keywords);
+    taken_error error = take();
+    return after_hook(end_forward(self, phase, output, error.type), output, error);
+}
+
+static PyObject* timed_forward_call(hook_object* self, PyObject* args, PyObject* keywords) {
+    return time_forward((forward_object*)self->owner, self->original, args, keywords);
+}
+
+// The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
+// copied nor pickled with the module. A module of PyTorch's looks at what setattr() sets for long: this goes past it.
+
+static PyObject* place_name(void) {
+    return TEXT("_compiled_call_impl");
+}
+
+static bool make_timed(forward_object* self, PyObject* beside) {
+    PyObject* original = is_given(beside) ? (Py_INCREF(beside), beside) : ATTRIBUTE(self->model, "_call_impl");
+    PyObject* made = original != NULL ? new_hook((PyObject*)self, original, timed_forward_call) : NULL;
+    Py_XDECREF(original);
+    if (made == NULL) return false;
+    set_reference(&self->timed, made);
+    set_reference(&self->beside, beside);
+    Py_DECREF(made);
+    return true;
+}
+
+static bool put_in_place(forward_object* self, PyObject* attributes) {
+    PyObject* beside = PyDict_GetItem(attributes, place_name());
+    if ((self->timed == NULL || beside != self->beside) && !make_timed(self, beside)) return false;
+    self->is_placed = true;
+    return PyDict_SetItem(attributes, place_name(), self->timed) == 0;
+}
+
+/// What is to be in the place without the calls that are no longer wanted; NULL: nothing.
+static PyObject* wanted_beside(const forward_object* self) {
+    PyObject* found = self->beside;
+    while (found != NULL && Py_TYPE(found) == hook_type && ((hook_object*)found)->call == timed_forward_call) {
+        const forward_object* other = (forward_object*)((hook_object*)found)->owner;
+        if (other->is_placed) break;
+        found = other->beside;
+    }
+    return found;
+}
+
+/// If somebody has replaced it since, that stays, and what it calls does no more than the original.
+static bool take_away(forward_object* self, PyObject* attributes) {
+    self->is_placed = false;
+    if (PyDict_GetItem(attributes, place_name()) != self->timed) return true;
+    PyObject* beside = wanted_beside(self);
+    if (beside != NULL) return PyDict_SetItem(attributes, place_name(), beside) == 0;
+    return PyDict_DelItem(attributes, place_name()) == 0;
+}
+
+/// The model's call is replaced while it is timed, and while each call is announced.
+static bool follow(forward_object* self) {
+    const bool wanted = self->is_on || is_given(self->before);
+    if (wanted == self->is_placed) return true;
+    PyObject* attributes = ATTRIBUTE(self->model, "__dict__");
+    const bool followed = attributes != NULL && (wanted ? put_in_place(self, attributes) : take_away(self, attributes));
+    Py_XDECREF(attributes);
+    return followed;
+}
+
+static int forward_bool(forward_object* self) {
+    return has_open_spans(self->parts[forward_at]) || has_open_spans(self->parts[no_grad_at]);
+}
+
+static PyObject* forward_turn(forward_object* self, PyObject* on) {
+    if (on == Py_False && forward_bool(self)) return PyBool_FromLong(1);
+    self->is_on = on == Py_True;
+    return follow(self) ? PyBool_FromLong(0) : NULL;
+}
+
+static PyObject* forward_announce(forward_object* self, PyObject* before) {
+    set_reference(&self->before, before);
+    return none_if(follow(self));
+}
+
+static PyObject* forward_abandon(forward_object* self, PyObject* unused) {
+    const unsigned long thread = this_thread();
+    const bool ended = end_keyed_span(self->parts[forward_at], thread, hooks.not_finished) &&
+                       end_keyed_span(self->parts[no_grad_at], thread, hooks.not_finished);
+    return none_if(ended && end_before_optimizer(backward_of(self)));
+}
+
+static int forward_init(forward_object* self, PyObject* args, PyObject* keywords) {
+    return TAKE_ARGUMENTS(self, args, NULL, open_spans_type, open_spans_type, backward_type, NULL, NULL);
+}
+
+CLEARS(forward, before, beside)
+
+COLLECTED_TYPE(
+    forward, "ForwardCalls", Py_TPFLAGS_BASETYPE, beside, nothing_else, SLOT(tp_init, forward_init),
+    SLOT(tp_clear, forward_clear), MEMBERS(MEMBER(forward, "after", T_OBJECT, after, 0)),
+    METHODS(
+        METHOD("turn", ONE_ARGUMENT(forward_turn),
+               "Turns the timing of the model's calls on; off where no call is open, of another thread; None: off.\n"
+               "Whether it is to go off."),
+        METHOD("announce", ONE_ARGUMENT(forward_announce),
+               "Has a function called before each call of the model; None: no more."),
+        METHOD("abandon", NO_ARGUMENT(forward_abandon),
+               "Ends what an optimizer's step ends: also a forward of this thread, in which it steps.")));
