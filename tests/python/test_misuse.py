@@ -2,7 +2,7 @@
 """Mistakes that would be silent: each is told once, with what to do."""
 
 import cep
-import cep._messages
+import cep._errors
 import pytest
 from conftest import LIGHTNING_MODULE, STAND_INS, path_with
 
@@ -33,7 +33,7 @@ def skip_without_hooks():
 
 @pytest.fixture
 def model_and_optimizer(monkeypatch):
-    monkeypatch.setattr(cep._messages, "_told", set())  # as in a process of its own
+    monkeypatch.setattr(cep._errors, "_told", set())  # as in a process of its own
     torch = pytest.importorskip("torch", reason="no torch")
     skip_without_hooks()
     pytest.importorskip("cep.torch")

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _binding, _profiler
 from ._errors import EINTERNAL, EINVAL, EIO, EJSON, ELIMIT, ENOMEM, EOPTION, ETIMEDOUT, Error, OptionError
-from ._ffi import library_path, library_version
+from ._ffi import Stats, library_path, library_version
 from ._region import Region, TimedIterable
-from ._stats import Stats
 from ._streams import HOST
 
 if TYPE_CHECKING:

@@ -2,7 +2,10 @@
 """How a step loop's calls reach libcep: through the extension module, or through ctypes where that is missing.
 
 The choice is made once, at import. ``CEP_BINDING`` overrides it: "native" or "ctypes", or the path of the extension
-module. All other calls use ctypes either way. Hooks of PyTorch need the module.
+module. All other calls use ctypes either way.
+
+Hooks of PyTorch are made of the module's classes, whose source (native/, beside the package) has their documentation. Where it
+is missing, a stand-in has its name, and there are no hooks.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import importlib.util
 import os
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 from . import _ffi, _streams
 from ._attributes import Attributes, span_struct, whole_number
@@ -80,4 +83,34 @@ if TYPE_CHECKING or native is None:
 else:
     ProfilerCalls, RegionCalls, timed_function = native.ProfilerCalls, native.RegionCalls, native.TimedFunction
 
-__all__ = ["ProfilerCalls", "RegionCalls", "name", "native", "timed_function", "why_missing"]
+__all__ = ["ProfilerCalls", "RegionCalls", "name", "native", "need_hooks", "timed_function", "why_no_hooks"]
+
+
+def why_no_hooks() -> Optional[str]:
+    """What a user is told who has no hooks; None where there are."""
+    if native is not None:
+        return None
+    return (
+        f"cep's extension module is missing ({why_missing}), and PyTorch's hooks need it: install cep's wheel, or build cep where "
+        "Python's headers are (python3-dev, python3-devel)"
+    )
+
+
+def need_hooks(*_: Any) -> None:
+    """Raises an ImportError where there are no hooks."""
+    why = why_no_hooks()
+    if why is not None:
+        raise ImportError(why)
+
+
+class _Missing(types.ModuleType):
+    """In the place of the module: nobody can make objects of its classes or call its functions."""
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {"__init__": need_hooks})
+
+
+if native is None:
+    sys.modules[f"{__package__}._native"] = _Missing("_native")

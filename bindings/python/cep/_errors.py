@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions of the package, and the codes of <cep/cep.h> they carry."""
+"""The exceptions of the package, with the codes of <cep/cep.h> that they carry, and messages to a user. No message raises,
+whatever has become of standard error."""
 
 from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
 
 OK = 0
 EINVAL = -1
@@ -43,3 +48,26 @@ class OptionError(Error, ValueError):
 def error_for(code: int, message: str) -> Error:
     """The exception for a code: OptionError if the caller can correct the value, else Error."""
     return OptionError(code, message) if code in _INVALID_VALUE_CODES else Error(code, message)
+
+
+_told: set[str] = set()
+
+
+def say(message: str, who: str = "cep run") -> None:
+    """Writes a line to standard error, which is no part of a script's output."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # there is no stderr any more
+        print(f"{who}: {message}", file=sys.stderr, flush=True)
+
+
+def warn(message: str) -> None:
+    """Failures are warnings: a profiler must not end a job that does its work."""
+    with contextlib.suppress(RuntimeWarning):  # raised where warnings are errors
+        warnings.warn(f"cep: {message}", RuntimeWarning, stacklevel=3)
+
+
+def tell_mistake(rank: int, kind: str, message: str) -> None:
+    """Tells a user of a mistake, and how to mend it, once for each kind in a process, and on rank 0 alone: all ranks make the
+    same mistake."""
+    if rank == 0 and kind not in _told:
+        _told.add(kind)
+        say(message, "cep")

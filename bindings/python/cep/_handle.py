@@ -23,6 +23,12 @@ def undo_all(removals: list[Removal]) -> None:
             warnings.warn(f"cep: not undone: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=3)
 
 
+def discard(removals: list[Removal], removal: Removal) -> None:
+    """Takes one out of a list, unless undo_all() has done so already, to call it."""
+    if removal in removals:
+        removals.remove(removal)
+
+
 class Handle:
     """A context manager that calls _end() at the end of its ``with`` block."""
 

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a process's own rows back from its rank file, while that grows, on a background thread."""
+"""Threads beside the trainer's, which asks them for work and never waits for them; and what they read: this process's own rows,
+from its rank file while that grows."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import queue
+import threading
 import time
 from pathlib import Path
-from typing import BinaryIO, Iterator, NamedTuple, Optional
+from typing import Any, BinaryIO, Callable, Iterator, NamedTuple, Optional
 
 READ_LIMIT_BYTES = 256 * 1024
 _LINES_AT_ONCE = 50
@@ -76,3 +79,47 @@ def _span_of(line: bytes) -> Optional[OwnSpan]:
         return OwnSpan(row["name"], row["step"], row.get("kind", "other"), row["duration_ms"], row.get("start_ns", 0))
     except (ValueError, KeyError, TypeError):
         return None
+
+
+_STOP = object()
+
+
+class Background:
+    """A daemon thread that calls a function once for each request, one after another. The function raises nothing.
+
+    Args:
+        name: The thread's name.
+        act: The function, which is called with the request.
+        most_waiting: Requests that may wait for those before them.
+        at_end: Called at last, on the thread.
+    """
+
+    def __init__(
+        self, name: str, act: Callable[[Any], object], most_waiting: int, at_end: Callable[[], object] = lambda: None
+    ) -> None:
+        self._act, self._at_end = act, at_end
+        self._requests: queue.Queue[Any] = queue.Queue(most_waiting)
+        self.is_ending = False
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
+
+    def ask(self, request: Any = None) -> bool:
+        """Makes a request. Returns whether there was room for it."""
+        try:
+            self._requests.put_nowait(request)
+        except queue.Full:
+            return False
+        return True
+
+    def end(self) -> None:
+        """Has the thread end once it has done what it was asked for. Calling it again does nothing."""
+        self.is_ending = True
+        with contextlib.suppress(queue.Full):  # then it ends by itself, once it has emptied the queue
+            self._requests.put_nowait(_STOP)
+
+    def _run(self) -> None:
+        for request in iter(self._requests.get, _STOP):
+            self._act(request)
+            if self.is_ending and self._requests.empty():
+                break
+        self._at_end()

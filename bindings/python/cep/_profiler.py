@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import warnings
 import weakref
 from ctypes import byref, c_void_p, sizeof
@@ -14,22 +15,24 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Se
 from . import _ffi, _settings, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, name_bytes, whole_number
 from ._binding import ProfilerCalls
-from ._errors import EINVAL, ETIMEDOUT, error_for
-from ._handle import Handle, Removal, undo_all
+from ._errors import EINVAL, ETIMEDOUT, error_for, warn
+from ._handle import Handle, Removal, discard, undo_all
 from ._launcher import rank_and_size, rank_in_job, run_under_cep_run
 from ._life import CLOSE_TIMEOUT_S, EarlySpans, close_at_end_of_worker, close_handle, milliseconds, open_profilers
-from ._messages import warn
 from ._options import Config, PathText, Sampling, kind_number, one_directory, options_struct, rank_file
 from ._region import Region, TimedIterable
-from ._stats import Stats
 from ._streams import Stream
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Item = TypeVar("Item")
 Part = TypeVar("Part")
 Self = TypeVar("Self", bound="Profiler")
+Listener = Callable[[bool], Optional[bool]]
+"""Called with whether the step that begins is recorded, on the thread that called step(). Returns whether it has to be called
+at the next step too, whatever step that is."""
 
 _FIND_IT = -1  # CEP_FIND_IT
+_listeners_lock = threading.Lock()
 
 
 def _takes_settings(options: _ffi.Options) -> bool:
@@ -252,6 +255,31 @@ class Profiler(ProfilerCalls, Handle):
         part: Part = self._parts.get(kind) or self._parts.setdefault(kind, kind(self))
         return part
 
+    def _listen(self, listener: Listener) -> None:
+        """Has step() call a listener, once, where recording begins or ends. Other steps cost nothing unless a listener asks for
+        them."""
+        with _listeners_lock:
+            if listener not in self._listeners:
+                self._listeners, self._wants_steps = (*self._listeners, listener), True
+
+    def _stop_listening(self, listener: Listener) -> None:
+        with _listeners_lock:
+            self._listeners = tuple(other for other in self._listeners if other != listener)
+
+    def _turn_with_steps(self, turn: Listener) -> Removal:
+        """Has something be on during recorded steps, from now on: until the profiler is closed, or the returned function is
+        called, which turns it off."""
+
+        def stop() -> None:
+            discard(self._at_close, stop)
+            self._stop_listening(turn)
+            turn(False)
+
+        self._at_close.append(stop)
+        self._listen(turn)
+        turn(bool(self._recording))
+        return stop
+
     @property
     def enabled(self) -> bool:
         """Whether this process is profiled: on, its rank listed, not closed, not a forked child."""
@@ -268,11 +296,11 @@ class Profiler(ProfilerCalls, Handle):
         return self._rank
 
     @property
-    def stats(self) -> Stats:
+    def stats(self) -> _ffi.Stats:
         """The counts so far. All are 0 when off. They are no consistent snapshot while other threads record."""
         struct = _ffi.StatsStruct(struct_size=sizeof(_ffi.StatsStruct))
         _ffi.check(_ffi.get_stats(self._handle, byref(struct)))
-        return Stats(*(getattr(struct, field) for field in Stats._fields))
+        return _ffi.Stats(*(getattr(struct, field) for field in _ffi.Stats._fields))
 
     def add_settings(self, settings: Mapping[str, Any]) -> None:
         """Adds settings to those of the run row that cep read when the profiler was opened: what a trainer was told, for

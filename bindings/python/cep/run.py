@@ -23,7 +23,7 @@ from typing import Any, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from ._command import find_command
 from ._launcher import VARIABLE, records
-from ._messages import say
+from ._errors import say
 
 _RUNS = "cep_runs"  # without an option, each run gets a directory of its own in it
 _USAGE = 2

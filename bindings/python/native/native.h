@@ -58,8 +58,8 @@ typedef struct {
 /// What cep.torch gives the module once.
 typedef struct {
     PyObject* note_failure;  ///< counts an exception in a hook
-    PyObject* not_finished;  ///< exceptions' types: cep.torch._hooks.NotFinished
-    PyObject* unmeasured;    ///< cep.torch._waits.Unmeasured
+    PyObject* not_finished;  ///< exceptions' types: cep.torch._pytorch.NotFinished
+    PyObject* unmeasured;    ///< cep.torch._pytorch.Unmeasured
     PyObject* tensor;        ///< torch.Tensor
     PyObject* tensors_in;    ///< lists the tensors of a model's output
     PyObject* ordered_dict;  ///< collections.OrderedDict
@@ -276,7 +276,7 @@ bool end_done_spans(PyObject* profiler);
 /// Of the module: whether there have been spans that a future's callback ends, and how many are not freed.
 PyObject* expected_callbacks(PyObject* module, PyObject* unused);
 
-/// Spans of OpenSpans by key. A span of the key that is still open ends as not finished.
+/// Spans of Phase by key. A span of the key that is still open ends as not finished.
 bool begin_keyed_span(PyObject* open_spans, unsigned long key);
 bool end_keyed_span(PyObject* open_spans, unsigned long key, PyObject* error);
 bool has_keyed_span(PyObject* open_spans, unsigned long key);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NcclCalls: times collectives and messages where PyTorch calls NCCL: see cep/torch/_nccl.py.
+// NcclCalls: times collectives and messages where PyTorch calls NCCL: see cep/torch/_collectives.py.
 //
 // What stands before NCCL's functions runs on any thread, without the interpreter's lock, and calls nothing of
 // Python's. It holds the mutex for as long as it takes to copy what it needs, and never within a call of NCCL's or of

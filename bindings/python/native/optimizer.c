@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OptimizerCalls: the steps of an optimizer, and its hooks. See cep/torch/_optimizer.py.
+// OptimizerCalls: the steps of an optimizer, and its hooks. See cep/torch/_instrument.py.
 #include "native.h"
 
 enum { begin_at, end_at, hook_count };
 
 typedef struct {
     PyObject_HEAD PyObject* profiler;
-    PyObject* phase;               ///< OpenSpans
+    PyObject* phase;               ///< Phase
     PyObject* before;              ///< called before each step
     PyObject* after;               ///< a list of what is called after each, until one raises
     PyObject* is_nested;           ///< tells steps that others have called; None: there are none

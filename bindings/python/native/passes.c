@@ -7,7 +7,7 @@
 
 typedef struct {
     PyObject_HEAD PyObject* profiler;
-    PyObject* phase;           ///< OpenSpans
+    PyObject* phase;           ///< Phase
     PyObject* queue_callback;  ///< of the autograd engine
     PyObject* after;           ///< called at the end; NULL or None: nothing
     PyObject* leaf_hooks;      ///< of outputs that are parameters or inputs, by id(); others' go with their graph

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RegionCalls: the spans of a region, their attributes, and its `with` blocks. OpenSpans: those that hooks begin and
+// RegionCalls: the spans of a region, their attributes, and its `with` blocks. Phase: those that hooks begin and
 // end.
 #include "native.h"
 
@@ -337,7 +337,7 @@ bool add_with_calls(void) {
     return added && PyErr_Occurred() == NULL;
 }
 
-// ---- OpenSpans ------------------------------------------------------------------------------------------------------
+// ---- Phase ----------------------------------------------------------------------------------------------------------
 
 // The open spans of a phase that hooks begin and end, at most one for each key: a thread, or None for the process.
 
@@ -421,7 +421,7 @@ static int open_spans_init(open_spans_object* self, PyObject* args, PyObject* ke
     return own != NULL ? 0 : -1;
 }
 
-COLLECTED_TYPE(open_spans, "OpenSpans", Py_TPFLAGS_BASETYPE, region, nothing_else, SLOT(tp_init, open_spans_init),
+COLLECTED_TYPE(open_spans, "Phase", Py_TPFLAGS_BASETYPE, region, nothing_else, SLOT(tp_init, open_spans_init),
                SLOT(nb_bool, open_spans_bool),
                METHODS(METHOD("begin", ONE_ARGUMENT(open_spans_begin),
                               "Begins a span. A span of the key that is still open ends as NotFinished."),

@@ -2,7 +2,7 @@
 //
 // TimedFunction: a function each of whose calls is a span of a region: what a decorator makes of a plain function. Or,
 // with two more arguments, a function in whose place another is called while a list is not empty. TimedCopy: such
-// another one, which times copies of a batch to a device: see cep/integrations/_auto_parts.py.
+// another one, which times copies of a batch to a device: see cep/integrations/_auto.py.
 #include "native.h"
 
 // Part of the stable ABI since 3.12. CPython 3.9 has the same under the same number. Without the function, which 3.9

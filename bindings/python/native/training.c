@@ -6,7 +6,7 @@
 
 typedef struct {
     PyObject_HEAD PyObject* profiler;
-    PyObject* span;  ///< OpenSpans
+    PyObject* span;  ///< Phase
     long long next_step, made;
     char is_under_way;
 } steps_object;

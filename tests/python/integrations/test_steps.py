@@ -9,7 +9,7 @@ import cep
 
 pytest.importorskip("torch")
 
-from cep.torch._hooks import Phase  # noqa: E402  # after the check that there is torch
+from cep._native import Phase  # noqa: E402  # after the check that there is torch
 from cep.torch._training import TrainingSteps  # noqa: E402
 
 

@@ -9,7 +9,7 @@ from conftest import end_ns
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch._hooks import AsyncSpan  # noqa: E402
+from cep._native import AsyncSpan  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
 

@@ -173,7 +173,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(
 
 SPAN = """
 from types import SimpleNamespace
-from cep.torch._hooks import AsyncSpan, expected_callbacks
+from cep._native import AsyncSpan, expected_callbacks
 
 def end_span_with(future, *further, folder):
     prof = cep.Profiler(folder, record_every_n_steps=1)

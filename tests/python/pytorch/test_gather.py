@@ -8,9 +8,8 @@ import pytest
 pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch._gather import from_tensor, measure, to_tensor  # noqa: E402
 from cep._own_rows import OwnSpan  # noqa: E402
-from cep.torch._summary import Measurement, summarize  # noqa: E402
+from cep.torch._gather import Measurement, from_tensor, measure, summarize, to_tensor  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
 

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
 from cep._handle import patch  # noqa: E402
-from cep.torch._hooks import hook_failures  # noqa: E402
+from cep.torch import hook_failures  # noqa: E402
 from torch.optim.swa_utils import AveragedModel  # noqa: E402
 
 pytest_plugins = ("training_jobs",)

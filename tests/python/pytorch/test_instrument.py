@@ -15,8 +15,7 @@ from conftest import end_ns
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch._instrument import follow_device_of  # noqa: E402
-from cep.torch._optimizer import _has_two_steps  # noqa: E402
+from cep.torch._instrument import _has_two_steps, follow_device_of  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
@@ -338,7 +337,7 @@ def test_memory_counters_that_fail_are_a_warning_and_the_step_goes_on(files, pro
         raise OSError("no statistics")
 
     monkeypatch.setattr(cep.torch._memory, "record_memory", fail)
-    monkeypatch.setattr(cep.torch._hooks, "_failures", 0)  # as in a process of its own
+    monkeypatch.setattr(cep.torch._pytorch, "_failures", 0)  # as in a process of its own
     with instrumented(trainer, profiler):
         with pytest.warns(RuntimeWarning, match="no statistics"):
             trainer.train()

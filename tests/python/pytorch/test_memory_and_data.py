@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch import _hooks, _memory  # noqa: E402
+from cep.torch import _memory, _pytorch  # noqa: E402
 
 POOLS = ("allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_bytes")
 
@@ -158,7 +158,7 @@ def test_counters_that_cannot_be_read_are_tried_once_and_told(tmp_path, monkeypa
     optimizers = [torch.optim.SGD([parameter], lr=0.1) for parameter in model.parameters()]
     Allocator(monkeypatch)
     monkeypatch.setattr(_memory, "_read_stats", fail)
-    monkeypatch.setattr(_hooks, "_failures", 0)
+    monkeypatch.setattr(_pytorch, "_failures", 0)
     with cep.Profiler(tmp_path, record_every_n_steps=1, backend="host") as profiler:
         profiler._set_stream_source((lambda: 0, None))
         with cep.torch.instrument(profiler, model, optimizers, **options), pytest.warns(RuntimeWarning, match="no statistics"):

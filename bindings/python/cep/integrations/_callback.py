@@ -7,8 +7,8 @@ from typing import Any, Optional
 
 from .. import Profiler
 from .._handle import Removal, undo_all
-from .._messages import warn
-from ..torch._hooks import why_no_hooks
+from .._binding import why_no_hooks
+from .._errors import warn
 from ..torch._training import TrainingSteps
 
 

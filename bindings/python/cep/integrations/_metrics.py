@@ -10,8 +10,7 @@ import threading
 import warnings
 from typing import Any, Callable, Iterable, Mapping, Optional, Union
 
-from .._background import Background
-from .._own_rows import OwnRows
+from .._own_rows import Background, OwnRows
 from .._profiler import Profiler
 
 # Loggers are recognised by their methods: none is imported here.

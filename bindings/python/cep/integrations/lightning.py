@@ -14,11 +14,11 @@ from typing import Any, Callable, Optional
 from .. import Profiler
 from .. import torch as cep_torch
 from .._handle import Replacement
+from .._native import Phase
 from .._region import Region
 from .._streams import HOST
 from ..torch._backward import Backward, backward_of
 from ..torch._ddp import time_reductions
-from ..torch._hooks import Phase
 from ..torch._instrument import claims_of
 from ..torch._training import TrainingSteps
 from ._auto import install

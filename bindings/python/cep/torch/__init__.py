@@ -37,15 +37,13 @@ from __future__ import annotations
 
 from .._own_rows import OwnSpan
 from ._collectives import InstrumentedCollectives, instrument_collectives
-from ._data import iterate, to_device
 from ._escalation import Escalation, Rule, named_straggler, slower_than_median
-from ._gather import Gather, gather
-from ._hooks import hook_failures
+from ._gather import Gather, PhaseSummary, Summary, gather
 from ._instrument import Instrumentation, instrument, instrument_optimizers
 from ._memory import record_memory, snapshot_on_oom
-from ._summary import PhaseSummary, Summary
+from ._pytorch import hook_failures
 from ._trace import TraceProfiler, build_profiler
-from ._training import TracedTraining, trace_training
+from ._training import TracedTraining, iterate, to_device, trace_training
 from .timers import CUDATimer, CUDATimerCollection
 
 __all__ = [

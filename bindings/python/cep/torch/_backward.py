@@ -8,10 +8,10 @@ from collections import Counter, OrderedDict, deque
 from itertools import islice
 from typing import Any, Callable, Iterator, Optional
 
+from .._binding import native
+from .._native import BackwardCalls, Phase
 from .._profiler import Profiler
-from ._hooks import BackwardCalls, NotFinished, Phase, connect_torch, inert_hook, note_failure
-from ._pytorch import Tensor, torch
-from ._waits import Unmeasured
+from ._pytorch import NotFinished, Tensor, Unmeasured, inert_hook, note_failure, torch
 
 _DEPTH_LIMIT = 4
 _TENSOR_LIMIT = 64
@@ -66,7 +66,8 @@ def matmul_dtype(output: object) -> Optional[str]:
     return found.most_common(1)[0][0] if found else None
 
 
-connect_torch(note_failure, NotFinished, Unmeasured, torch.Tensor, _listed, OrderedDict, inert_hook())
+if native is not None:
+    native.connect_torch(note_failure, NotFinished, Unmeasured, torch.Tensor, _listed, OrderedDict, inert_hook())
 
 
 class Backward(BackwardCalls):  # type: ignore[misc]

@@ -1,26 +1,144 @@
 # SPDX-License-Identifier: Apache-2.0
-"""instrument_collectives(): has each call of the functions of torch.distributed be a row."""
+"""instrument_collectives(): has each call of the functions of torch.distributed be a row.
+
+While a profiler records collectives, functions of the extension module stand before those of NCCL in the table of imports of
+libtorch_cuda.so. They take no lock of the interpreter's. A span's events are on NCCL's own stream: it begins when that stream has
+come to the call, whose inputs are then ready and whose predecessors done, and ends behind the call, or behind the group that
+NCCL launches at once. A function of torch.distributed announces its call of NCCL, which is on the same thread. DDP's buckets are
+announced by nobody: they are known by the communicator of the model's group.
+"""
 
 from __future__ import annotations
 
+import atexit
 import functools
+import sys
 import threading
+import time
 import weakref
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional, Sequence
 
-from .._handle import Removable
-from .._messages import warn
+from .._attributes import Attributes
+from .._binding import native, need_hooks
+from .._errors import tell_mistake, warn
+from .._handle import Removable, Removal, patch, undo_all
+from .._native import AsyncSpan, CollectiveCalls, NcclCalls, is_inside, turn_codes
 from .._profiler import Profiler
-from . import _exit  # noqa: F401
 from ._groups import Group, Groups, resolve_group
-from ._hooks import AsyncSpan, CollectiveCalls, is_compiling, is_inside, need_hooks, turn_codes
-from ._nccl import NcclComms
 from ._operations import BATCH, MESSAGE, Arguments, Codes, Function, Keywords, Operation, available_functions, codes_of
-from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
-from ._steps import add_listener, remove_listener
-from ._waits import waits
+from ._pytorch import ProcessGroup, dist, distributed_is_initialized, is_compiling, note_failure, torch
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
+_WAITS = ("wait", "synchronize", "block_current_stream")
+
+
+Error = Optional[type[BaseException]]
+End = Callable[[Error], None]
+
+
+class Waits:
+    """Ends the spans of gloo's messages where the trainer has waited for their Works, which have no future that would tell.
+    Thread-safe."""
+
+    def __init__(self) -> None:
+        self._ends: weakref.WeakKeyDictionary[Any, End] = weakref.WeakKeyDictionary()  # by Work
+        self._removals: list[Removal] = []
+        self._lock = threading.RLock()
+
+    def end_after(self, works: Sequence[Any], end: End) -> None:
+        """Calls `end` when the trainer has waited for the last of them. Keeps it as long as the Works live."""
+        errors: list[Error] = []
+        count = len(works)  # what ends the span keeps no Work
+
+        def end_one(error: Error) -> None:
+            errors.append(error)
+            if len(errors) == count:
+                end(next((each for each in errors if each is not None), None))
+
+        with self._lock:
+            if not self._removals:
+                work_type = torch.distributed.Work
+                self._removals += [patch(work_type, name, self._waiting) for name in _WAITS if hasattr(work_type, name)]
+            self._ends.update((work, end_one) for work in works)
+
+    def rest(self, _: bool = False) -> bool:
+        """Makes waits PyTorch's own again, unless one is still to end a span."""
+        with self._lock:
+            if not self._ends:
+                undo_all(self._removals)
+        return False
+
+    def _end(self, work: Any, error: Error) -> None:
+        end = self._ends.pop(work, None)
+        if end is not None:
+            end(error)
+
+    def _waiting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                result = original(work, *args, **kwargs)
+            except Exception as error:
+                self._end(work, type(error))
+                raise
+            self._end(work, None)
+            return result
+
+        return wait
+
+
+waits = Waits()
+
+
+class NcclComms:
+    """NCCL's calls of one profiler, and the communicators of its models. Thread-safe."""
+
+    def __init__(self, profiler: Profiler) -> None:
+        self._profiler = profiler
+        self.calls: Optional[NcclCalls] = None
+        """None: they are not seen, or not timed."""
+        self._holds = 0
+        self._stop: Removal = lambda: None
+        self._lock = threading.RLock()
+
+    def keep(self) -> None:
+        """Times calls, until let_go() is called."""
+        with self._lock:
+            self._holds += 1
+            if self._holds == 1 and dist.is_nccl_available():
+                self._hold()
+
+    def _hold(self) -> None:
+        try:
+            calls = NcclCalls(self._profiler.region("all_reduce", kind="comm"))
+            if calls.hold():
+                self.calls, self._stop = calls, self._profiler._turn_with_steps(calls.turn)
+        except Exception as error:  # there is no room for regions
+            note_failure(error)
+
+    def let_go(self) -> None:
+        with self._lock:
+            self._holds -= 1
+            if self._holds == 0 and self.calls is not None:
+                self._stop()
+                self.calls.release()
+                self.calls = None
+
+    def tell_of_unseen(self) -> None:
+        tell_mistake(
+            self._profiler.rank, "unseen NCCL",
+            "PyTorch's calls of NCCL are not seen: asynchronous collectives and DDP's all-reduces have no rows, and others are timed "
+            "on the current stream",
+        )  # fmt: skip
+
+    def note(self, group: Group, comm: int) -> None:
+        """NCCL was called with this communicator: the one of a model's group."""
+        if self.calls is not None:
+            self.calls.time_comm(comm, Attributes(group=group.name), group.indices)
+
+    def forget(self, group: Group) -> None:
+        """The group is no model's any more."""
+        if self.calls is not None:
+            self.calls.forget(group.indices)
 
 
 class CommRecorder(CollectiveCalls):  # type: ignore[misc]
@@ -48,7 +166,7 @@ class CommRecorder(CollectiveCalls):  # type: ignore[misc]
 
     def _end_after_wait(self, work: Any, span: AsyncSpan) -> None:
         waits.end_after(work if isinstance(work, list) else [work], span.fail)
-        add_listener(self.profiler, waits.rest)
+        self.profiler._listen(waits.rest)
 
     def _find(self, function: Function, given: Keywords) -> Optional[tuple[Optional[int], str, Optional[int], bool]]:
         """What run() does not find by itself of a call: its bytes, the name of its group, its index in that, and whether NCCL
@@ -129,7 +247,7 @@ class _TimedFunctions:
                     self._codes = [codes_of(function.inner, self._timed(function)) for function in available_functions()]
                 turn_codes(self._codes, True)
                 self._recorder, self._holds = weakref.ref(recorder, self._detach), 0
-                add_listener(recorder.profiler, self._turn)
+                recorder.profiler._listen(self._turn)
                 recorder.nccl.keep()
                 recorder.profiler._at_close.append(functools.partial(self._forget, recorder))
             self._holds += 1
@@ -145,8 +263,8 @@ class _TimedFunctions:
     def _forget(self, recorder: CommRecorder) -> None:
         with self._lock:
             if self._recorder() is recorder:
-                remove_listener(recorder.profiler, self._turn)
-                remove_listener(recorder.profiler, waits.rest)
+                recorder.profiler._stop_listening(self._turn)
+                recorder.profiler._stop_listening(waits.rest)
                 self._recorder = lambda: None
                 self._detach()
                 recorder.nccl.let_go()
@@ -240,3 +358,32 @@ def instrument_collectives(
         recorder.groups.set_name(group, name)
     _timed_functions.hold(recorder)
     return InstrumentedCollectives([functools.partial(_timed_functions.release, recorder)])
+
+
+# ---- The exit of the interpreter
+
+_EXIT_TIMEOUT_S = 0.5  # some collectives never end
+_INTERVAL_S = 0.001
+
+
+def _foreign_thread_runs() -> bool:
+    """Whether a thread that Python did not start runs Python code, such as that of a callback being freed."""
+    started = {thread.ident for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)}
+    started.add(threading.get_ident())
+    return any(thread not in started for thread in sys._current_frames())
+
+
+@atexit.register
+def _wait_for_callbacks() -> None:
+    """A thread that calls or frees a Python object while the interpreter exits is ended there. If it is a C++ thread, as those of
+    gloo are, the process ends with it: ``terminate called without an active exception``. So the exit waits until the callbacks
+    of futures are freed, and until no such thread runs Python code."""
+    # Other threads have to run meanwhile, and nothing signals that a callback was freed: so this sleeps and checks. It
+    # checks twice, because a thread may be between two objects that it frees.
+    if native is None or not native.expected_callbacks()[0]:
+        return
+    deadline_s = time.monotonic() + _EXIT_TIMEOUT_S
+    quiet = 0
+    while quiet < 2 and time.monotonic() < deadline_s:
+        time.sleep(_INTERVAL_S)
+        quiet = 0 if native.expected_callbacks()[1] > 0 or _foreign_thread_runs() else quiet + 1

@@ -5,7 +5,7 @@ DDP's C++ code reduces a bucket with the operator c10d::allreduce_. Two things c
 
 - On recorded steps a function stands before that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs as
   if cep were not there.
-- With NCCL its call is timed: see _nccl.py. That needs a group's communicator. So on the first recorded step that has buckets the
+- With NCCL its call is timed: see _collectives.py. That needs a group's communicator. So on the first recorded step that has buckets the
   function announces the call, and learns with which communicator it was; from then on no function stands there.
 """
 
@@ -17,13 +17,12 @@ import weakref
 from typing import Any, Callable, Optional
 
 from .._handle import Removal
-from .._messages import warn
+from .._errors import warn
+from .._native import BucketTimer
 from .._profiler import Profiler
 from ._collectives import recorder_of
 from ._groups import Group
-from ._hooks import BucketTimer, note_failure
-from ._pytorch import ProcessGroup, torch
-from ._steps import turn_with_steps
+from ._pytorch import ProcessGroup, note_failure, torch
 
 _OPERATOR = "allreduce_"
 # By device: the key that the dispatcher tries before that of the backend. By its name it would be looked for among all names.
@@ -75,7 +74,7 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
             if self._found[group].on_device and self._nccl.calls is None:
                 self._nccl.tell_of_unseen()
             if len(self._groups) == 1:
-                self._stop = turn_with_steps(self._profiler, self._turn)
+                self._stop = self._profiler._turn_with_steps(self._turn)
             else:
                 self._turn(bool(self._profiler._recording))
                 self._profiler._wants_steps = True

@@ -8,13 +8,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
-from .._background import Background
 from .._handle import Handle
-from .._messages import warn
-from .._own_rows import OwnRows, OwnSpan
+from .._errors import warn
+from .._own_rows import Background, OwnRows, OwnSpan
 from .._profiler import Profiler
-from ._capture import OPTIONS, Capture
-from ._steps import add_listener, remove_listener
+from ._trace import OPTIONS, Capture
 
 if TYPE_CHECKING:
     from ._gather import Gather
@@ -138,7 +136,7 @@ class Escalation(Handle):
             return
         self._directory = Path(directory) if directory is not None else profiler.path.parent.parent / "traces"
         self._rows = OwnRows(profiler.path)
-        add_listener(profiler, self._on_step)
+        profiler._listen(self._on_step)
         profiler._at_close.append(self._retire)
         self._background = Background("cep-escalation", self._ask_rule, most_waiting=1)
 
@@ -159,7 +157,7 @@ class Escalation(Handle):
 
     def _retire(self) -> None:
         """Stops listening to steps, and ends the background thread."""
-        remove_listener(self._profiler, self._on_step)
+        self._profiler._stop_listening(self._on_step)
         self._background.end()
 
     def _on_step(self, recorded: bool) -> bool:

@@ -9,7 +9,7 @@ import zlib
 from typing import Any, Callable, NamedTuple, Optional, cast
 
 from .._attributes import GROUP_MAX_BYTES
-from ._hooks import Indices
+from .._native import Indices
 from ._pytorch import ProcessGroup, dist, torch
 
 _ProcessGroup: Any = getattr(dist, "ProcessGroup", ())

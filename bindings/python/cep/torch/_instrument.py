@@ -3,25 +3,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import inspect
+import sys
 import weakref
 from typing import Any, Callable, Iterable, Optional, Union
 
-from .._handle import Removable, Removal
-from .._messages import tell_mistake, warn
-from .._profiler import Profiler, profiler_first
+from .._handle import Removable, Removal, discard
+from .._binding import need_hooks
+from .._errors import tell_mistake, warn
+from .._native import ForwardCalls, OptimizerCalls, Phase
+from .._profiler import Listener, Profiler, profiler_first
 from .._settings import note_training
 from .._streams import current_stream_source, exchange_device
 from ._backward import Backward, backward_of, graph_task, matmul_dtype
 from ._collectives import instrument_collectives
 from ._ddp import time_reductions
-from ._hooks import ForwardCalls, Phase, need_hooks
 from ._memory import PhasePeaks, memory_recorder
-from ._optimizer import OptimizerTimer, optimizer_list
 from ._pytorch import Module, Optimizer, distributed_is_initialized, torch
-from ._steps import Listener, turn_with_steps
 
+_NESTED_FRAMES = 8  # the most frames between the hooks of an inner step() and those of the outer
 _ADVICE = "; the second time counts for nothing: instrument it once, or call remove() on the first handle before"
 
 
@@ -112,6 +113,59 @@ class _Forward(ForwardCalls):  # type: ignore[misc]
             profiler.add_settings({} if found is None else {"matmul_dtype": found})
 
 
+def optimizer_list(given: Union[None, Optimizer, Iterable[Optimizer]]) -> list[Optimizer]:
+    """The given optimizers (None, one or several) as a list, without the wrappers of Lightning and Accelerate."""
+    if given is None:
+        return []
+    several: Any = [given] if hasattr(given, "step") else given
+    return [_unwrapped(optimizer) for optimizer in several]
+
+
+def _unwrapped(optimizer: Optimizer) -> Optimizer:
+    inner = optimizer.__dict__.get("optimizer", optimizer.__dict__.get("_optimizer"))
+    return _unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
+
+
+def _has_two_steps(kind: Any) -> bool:
+    """Whether a step() of an optimizer's class can call another one, as that of its base class. PyTorch puts what it has put
+    around a base's step(), as Adam's, into a class that has none of its own, as AdamW."""
+    own = [base for base in kind.__mro__ if base is not torch.optim.Optimizer]
+    return len({inspect.unwrap(vars(base)["step"]) for base in own if "step" in vars(base)}) > 1
+
+
+_may_nest: Callable[[Any], bool] = functools.lru_cache(None)(_has_two_steps)
+
+
+def _is_nested_step(optimizer: Optimizer) -> bool:
+    """Whether another step() of the same optimizer called this one, as super().step() in a subclass: PyTorch then runs
+    the hooks for both. One frame up PyTorch runs the hook; the outer step() has a frame of the same code."""
+    hooked = sys._getframe(1)
+    frame = hooked.f_back
+    for _ in range(_NESTED_FRAMES):
+        if frame is None:
+            return False
+        if frame.f_code is hooked.f_code and frame.f_locals.get("args", (None,))[:1] == (optimizer,):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _optimizer_timer(
+    optimizer: Optimizer, profiler: Profiler, phase: Phase, before: Callable[[], None], after: list[Callable[[], object]]
+) -> OptimizerCalls:
+    """Times the steps of an optimizer by two hooks, which are on while turn() says so. `before` is called before each step;
+    those in `after`, a list that all optimizers share, after each, until one raises. Copies of the hooks, deep or pickled, do
+    nothing: a checkpoint can be read without this package.
+
+    A closure given to step() is not optimizer time: it runs a forward and a backward. With a closure the span lasts
+    from the end of the closure to the end of step().
+    """
+    is_nested = _is_nested_step if _may_nest(optimizer.__class__) else None
+    hooked: Any = optimizer
+    places = hooked._optimizer_step_pre_hooks, hooked._optimizer_step_post_hooks
+    return OptimizerCalls(profiler, phase, before, after, is_nested, *places)
+
+
 class Instrumentation(Removable):
     """What instrument() and instrument_optimizers() return. remove(), or the end of a ``with`` block, removes
     everything; so does the profiler's close(). Do not call it during a step.
@@ -145,9 +199,9 @@ class Instrumentation(Removable):
         abandon = backward.abandon if self._forward is None else self._forward.abandon
         for optimizer in optimizers:
             if self._claim(profiler, optimizer):
-                turns.append(OptimizerTimer(optimizer, profiler, optimizer_phase, abandon, after).turn)
+                turns.append(_optimizer_timer(optimizer, profiler, optimizer_phase, abandon, after).turn)
         for turn in turns:
-            self._removals.append(turn_with_steps(profiler, turn))
+            self._removals.append(profiler._turn_with_steps(turn))
         self._removals += [backward.unwatch, optimizer_phase.abandon, abandon, functools.partial(self._forget, profiler)]
         profiler._at_close.append(self.remove)
         return self._forward is not None
@@ -159,8 +213,7 @@ class Instrumentation(Removable):
         return release is not None
 
     def _forget(self, profiler: Profiler) -> None:
-        with contextlib.suppress(ValueError):  # close() has removed it already, to call it
-            profiler._at_close.remove(self.remove)
+        discard(profiler._at_close, self.remove)
         if self._forward is not None:
             self._forward.announce(None)
             self._forward.turn(None)

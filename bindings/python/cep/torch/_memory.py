@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Optional
 
 from .._launcher import own_rank
-from .._messages import warn
+from .._errors import warn
 from .._options import PathText
 from .._profiler import Profiler
-from ._hooks import note_failure
-from ._pytorch import torch
+from ._pytorch import note_failure, torch
 
 _POOLS = {
     "memory.allocated_bytes": ("allocated_bytes", "current"),
