@@ -7,7 +7,7 @@ import re
 from scene import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/guide/trouble.md").read_text(encoding="utf-8")
-SPEAKERS = {"say": 0, "_say": 0, "warn": 0, "tell_mistake": 2}  # which argument is the message
+SPEAKERS = {"say": 0, "_say": 0, "warn": 0, "warned": 0, "tell_mistake": 2}  # which argument is the message
 LEAST_LENGTH = 8  # of literal text; what is shorter, as ": ", passes on another's words
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
+from typing import Iterator
 
 OK = 0
 EINVAL = -1
@@ -63,6 +64,15 @@ def warn(message: str) -> None:
     """Failures are warnings: a profiler must not end a job that does its work."""
     with contextlib.suppress(RuntimeWarning):  # raised where warnings are errors
         warnings.warn(f"cep: {message}", RuntimeWarning, stacklevel=3)
+
+
+@contextlib.contextmanager
+def warned(what: str) -> Iterator[None]:
+    """A block whose failure is a warning that begins so."""
+    try:
+        yield
+    except Exception as error:
+        warn(f"{what}: {type(error).__name__}: {error}")
 
 
 def tell_mistake(rank: int, kind: str, message: str) -> None:

@@ -5,8 +5,10 @@ a while."""
 from __future__ import annotations
 
 import functools
+import os
 import types
 import warnings
+from pathlib import Path
 from typing import Any, Callable, Iterable, Optional, TypeVar
 
 Self = TypeVar("Self", bound="Handle")
@@ -53,6 +55,14 @@ class Removable(Handle):
         undo_all(self._removals)
 
     _end = remove
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Has a file written under another name and renames it, so that no reader finds a part of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(temporary)
+    temporary.replace(path)
 
 
 _MISSING = object()

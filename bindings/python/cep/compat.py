@@ -1,35 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replacements for profilers that trainers have: the same calls, made with cep. Only the import changes.
 
-CudaEventProfiler replaces the class of that name: the same calls, file and rows.
-
-    from cep.compat import CudaEventProfiler
-
-    profiler = CudaEventProfiler(enable=True, directory=f"{output_dir}/cuda_event_profiler", rank=rank)
-    for step, batch in enumerate(loader):
-        with profiler.record("training_step", step=step, micro_step=0):
-            train(batch)
-        profiler.maybe_flush(step)
-    profiler.close()
-
-It writes ``<directory>/cuda_events_rank_<rank>.jsonl``: a row for each span with ``duration_ms``, ``name``, ``rank``,
-``step``, the metadata given to record(), and the other keys of a span: its start, kind, clock and depth, from which the
-cep command tells what lies beside what. cep.Profiler records more: the run, counters, and what was lost.
+CudaEventProfiler replaces the class of that name. It writes ``<directory>/cuda_events_rank_<rank>.jsonl``: a row for each span
+with ``duration_ms``, ``name``, ``rank``, ``step``, the metadata given to record(), and the other keys of a span.
 
 CUDATimer, CUDATimerCollection, build_profiler() and print_profiler_summary() replace those of trainers that wrap
 torch.profiler and torch.cuda.Event. They need PyTorch, which is imported when one of them is first used. build_profiler()
 is that of cep.torch with KempnerForge's defaults: steps 5 to 7, and the directory ``profiler_traces``.
-
-    from cep.compat import build_profiler, print_profiler_summary
-
-    prof = build_profiler(config.profiling, rank=rank)  # off where config.profiling.enable is false
-    prof.start()
-    for batch in loader:
-        train(batch)
-        prof.step()
-    prof.stop()
-    if rank == 0:
-        print_profiler_summary(prof, trace_dir=config.profiling.trace_dir)
 """
 
 from __future__ import annotations
@@ -73,7 +50,14 @@ def _has_cuda() -> bool:
 
 
 class CudaEventProfiler:
-    """Times named regions of a training step with CUDA events on the current stream, on sampled steps of chosen ranks.
+    """Times named regions of a training step with CUDA events on the current stream, on sampled steps of chosen ranks::
+
+        profiler = CudaEventProfiler(enable=True, directory=f"{output_dir}/cuda_event_profiler", rank=rank)
+        for step, batch in enumerate(loader):
+            with profiler.record("training_step", step=step, micro_step=0):
+                train(batch)
+            profiler.maybe_flush(step)
+        profiler.close()
 
     It is off if ``enable`` is false, if the rank is not among ``ranks``, and, with a warning, if there is no CUDA. When
     off, it makes no file and no directory, and every call does nothing.

@@ -192,7 +192,6 @@ typedef struct {
     PyObject* known;       ///< a dictionary of the groups, by their addresses: a weak reference to each, and its Group
     PyObject* coalescing;  ///< a dictionary, not empty while calls are only collected, to run as one later
     PyObject* world;       ///< what has PyTorch's default group
-    PyObject* nccl;        ///< an NcclComms
 } collective_calls_object;
 
 typedef struct {
@@ -341,11 +340,11 @@ enum way { without_row, announced, until_done, within, failed };
 
 static enum way way_of(const collective_call* call) {
     if (!call->on_nccl) return call->is_async ? until_done : within;
-    PyObject* calls = ATTRIBUTE(call->owner->nccl, "calls");
+    PyObject* calls = ATTRIBUTE((PyObject*)call->owner, "nccl");
     const bool is_seen = is_given(calls);
     Py_XDECREF(calls);
     if (is_seen) return announced;
-    if (!is_done(CALL_METHOD(call->owner->nccl, "tell_of_unseen", NULL))) return failed;
+    if (!is_done(CALL_METHOD(call->owner, "tell_of_unseen", NULL))) return failed;
     return call->is_async ? without_row : within;
 }
 
@@ -395,10 +394,10 @@ static PyObject* calls_run(collective_calls_object* self, PyObject* args) {
 // ---- The type ------------------------------------------------------------------------------------------------------
 
 static int calls_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    return TAKE_ARGUMENTS(object, args, profiler_type, &PyDict_Type, &PyDict_Type, NULL, NULL);
+    return TAKE_ARGUMENTS(object, args, profiler_type, &PyDict_Type, &PyDict_Type, NULL);
 }
 
-COLLECTED_TYPE(collective_calls, "CollectiveCalls", Py_TPFLAGS_BASETYPE, nccl, nothing_else, SLOT(tp_init, calls_init),
+COLLECTED_TYPE(collective_calls, "CollectiveCalls", Py_TPFLAGS_BASETYPE, world, nothing_else, SLOT(tp_init, calls_init),
                METHODS(METHOD("run", ARGUMENTS(calls_run),
                               "Makes a call of a function of torch.distributed on a recorded step, and times it: a "
                               "Function, all arguments by name, and those that are passed on.")));

@@ -10,9 +10,7 @@
             loss.backward()
             optimizer.step()
 
-Needs PyTorch 2.4 or later; without it, importing this package is an ImportError that says so. What hooks models, optimizers
-or collectives needs the package's extension module, too. ``import cep`` alone
-never imports PyTorch.
+Needs PyTorch 2.4 or later. What hooks models, optimizers or collectives needs the package's extension module, too.
 
 | name | does |
 |---|---|

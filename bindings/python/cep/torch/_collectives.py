@@ -18,7 +18,6 @@ import time
 import weakref
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from .._attributes import Attributes
 from .._binding import native, need_hooks
 from .._errors import tell_mistake, warn
 from .._handle import Removable, Removal, patch, undo_all
@@ -30,10 +29,7 @@ from ._pytorch import ProcessGroup, dist, distributed_is_initialized, is_compili
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
 _WAITS = ("wait", "synchronize", "block_current_stream")
-
-
 Error = Optional[type[BaseException]]
-End = Callable[[Error], None]
 
 
 class Waits:
@@ -41,11 +37,11 @@ class Waits:
     Thread-safe."""
 
     def __init__(self) -> None:
-        self._ends: weakref.WeakKeyDictionary[Any, End] = weakref.WeakKeyDictionary()  # by Work
+        self._ends: weakref.WeakKeyDictionary[Any, Callable[[Error], None]] = weakref.WeakKeyDictionary()  # by Work
         self._removals: list[Removal] = []
         self._lock = threading.RLock()
 
-    def end_after(self, works: Sequence[Any], end: End) -> None:
+    def end_after(self, works: Sequence[Any], end: Callable[[Error], None]) -> None:
         """Calls `end` when the trainer has waited for the last of them. Keeps it as long as the Works live."""
         errors: list[Error] = []
         count = len(works)  # what ends the span keeps no Work
@@ -68,77 +64,21 @@ class Waits:
                 undo_all(self._removals)
         return False
 
-    def _end(self, work: Any, error: Error) -> None:
-        end = self._ends.pop(work, None)
-        if end is not None:
-            end(error)
-
     def _waiting(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            error: Error = None
             try:
-                result = original(work, *args, **kwargs)
-            except Exception as error:
-                self._end(work, type(error))
+                return original(work, *args, **kwargs)
+            except Exception as raised:
+                error = type(raised)
                 raise
-            self._end(work, None)
-            return result
+            finally:
+                self._ends.pop(work, lambda error: None)(error)
 
         return wait
 
 
 waits = Waits()
-
-
-class NcclComms:
-    """NCCL's calls of one profiler, and the communicators of its models. Thread-safe."""
-
-    def __init__(self, profiler: Profiler) -> None:
-        self._profiler = profiler
-        self.calls: Optional[NcclCalls] = None
-        """None: they are not seen, or not timed."""
-        self._holds = 0
-        self._stop: Removal = lambda: None
-        self._lock = threading.RLock()
-
-    def keep(self) -> None:
-        """Times calls, until let_go() is called."""
-        with self._lock:
-            self._holds += 1
-            if self._holds == 1 and dist.is_nccl_available():
-                self._hold()
-
-    def _hold(self) -> None:
-        try:
-            calls = NcclCalls(self._profiler.region("all_reduce", kind="comm"))
-            if calls.hold():
-                self.calls, self._stop = calls, self._profiler._turn_with_steps(calls.turn)
-        except Exception as error:  # there is no room for regions
-            note_failure(error)
-
-    def let_go(self) -> None:
-        with self._lock:
-            self._holds -= 1
-            if self._holds == 0 and self.calls is not None:
-                self._stop()
-                self.calls.release()
-                self.calls = None
-
-    def tell_of_unseen(self) -> None:
-        tell_mistake(
-            self._profiler.rank, "unseen NCCL",
-            "PyTorch's calls of NCCL are not seen: asynchronous collectives and DDP's all-reduces have no rows, and others are timed "
-            "on the current stream",
-        )  # fmt: skip
-
-    def note(self, group: Group, comm: int) -> None:
-        """NCCL was called with this communicator: the one of a model's group."""
-        if self.calls is not None:
-            self.calls.time_comm(comm, Attributes(group=group.name), group.indices)
-
-    def forget(self, group: Group) -> None:
-        """The group is no model's any more."""
-        if self.calls is not None:
-            self.calls.forget(group.indices)
 
 
 class CommRecorder(CollectiveCalls):  # type: ignore[misc]
@@ -153,16 +93,48 @@ class CommRecorder(CollectiveCalls):  # type: ignore[misc]
         self.profiler = profiler
         self.recording = profiler._recording
         self.groups = Groups()
-        self.nccl = NcclComms(profiler)
+        self.nccl: Optional[NcclCalls] = None
+        """NCCL's calls. None: they are not seen, or not timed."""
+        self._holds = 0
+        self._stop: Removal = lambda: None
+        self._lock = threading.RLock()
         # Not empty while calls are only collected, to run as one later.
         coalescing = getattr(_world, "pg_coalesce_state", {})
-        super().__init__(profiler, self.groups.known, coalescing, _world, self.nccl)
+        super().__init__(profiler, self.groups.known, coalescing, _world)
+
+    def keep_nccl(self) -> None:
+        """Times NCCL's calls, until release_nccl() is called."""
+        with self._lock:
+            self._holds += 1
+            if self._holds > 1 or not dist.is_nccl_available():
+                return
+            try:
+                calls = NcclCalls(self.profiler.region("all_reduce", kind="comm"))
+                if calls.hold():
+                    self.nccl, self._stop = calls, self.profiler._turn_with_steps(calls.turn)
+            except Exception as error:  # there is no room for regions
+                note_failure(error)
+
+    def release_nccl(self) -> None:
+        with self._lock:
+            self._holds -= 1
+            if self._holds == 0 and self.nccl is not None:
+                self._stop()
+                self.nccl.release()
+                self.nccl = None
+
+    def tell_of_unseen(self) -> None:
+        tell_mistake(
+            self.profiler.rank, "unseen NCCL",
+            "PyTorch's calls of NCCL are not seen: asynchronous collectives and DDP's all-reduces have no rows, and others are timed "
+            "on the current stream",
+        )  # fmt: skip
 
     def _tell_if_unseen(self, function: Function, given: Keywords) -> None:
         """No call of NCCL was seen. There is nothing to see of one that moves nothing."""
         group = resolve_group(given.get("group"))
         if group is not None and self.groups.find(group).size > 1 and function.size(given, 1)[0]:
-            self.nccl.tell_of_unseen()
+            self.tell_of_unseen()
 
     def _end_after_wait(self, work: Any, span: AsyncSpan) -> None:
         waits.end_after(work if isinstance(work, list) else [work], span.fail)
@@ -185,14 +157,14 @@ class CommRecorder(CollectiveCalls):  # type: ignore[misc]
         """The group of a call and its index in the group. None if the call gets no row: this rank is not in the group,
         or the sender is not known yet. Raises if the arguments are invalid."""
         if operation.shape == BATCH:
-            return self._find_batch(given["p2p_op_list"])
+            return self._batch_and_index(given["p2p_op_list"])
         group = resolve_group(given.get("group"))
         if group is None:
             return None
         known = self._pair(operation, given, group) if operation.shape == MESSAGE else self.groups.find(group)
         return None if known is None else (known, known.indices.take(self.profiler._step))
 
-    def _find_batch(self, messages: Any) -> Optional[tuple[Group, Optional[int]]]:
+    def _batch_and_index(self, messages: Any) -> Optional[tuple[Group, Optional[int]]]:
         """A batch with one other rank is the same batch there, as in pipelines: its index is the number of messages
         between the two before it, in both directions. Ranks share no batch with several others, and no index."""
         group = resolve_group(messages[0].group)
@@ -248,7 +220,7 @@ class _TimedFunctions:
                 turn_codes(self._codes, True)
                 self._recorder, self._holds = weakref.ref(recorder, self._detach), 0
                 recorder.profiler._listen(self._turn)
-                recorder.nccl.keep()
+                recorder.keep_nccl()
                 recorder.profiler._at_close.append(functools.partial(self._forget, recorder))
             self._holds += 1
             self._turn(bool(recorder.recording))
@@ -267,7 +239,7 @@ class _TimedFunctions:
                 recorder.profiler._stop_listening(waits.rest)
                 self._recorder = lambda: None
                 self._detach()
-                recorder.nccl.let_go()
+                recorder.release_nccl()
                 waits.rest()
 
     def _detach(self, _: object = None) -> None:
@@ -307,10 +279,8 @@ def instrument_collectives(
     """Times each collective of torch.distributed on recorded steps. On other steps a function runs its own code, from its second
     call on.
 
-    That is all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor (since
-    PyTorch 2.13 also all_gather_single and reduce_scatter_single), all_to_all, all_to_all_single, gather, scatter, barrier,
-    send, recv, isend, irecv and batch_isend_irecv. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (for
-    DDP's own all-reduces see instrument()), functional collectives (DTensor, tensor parallelism), compiled calls
+    This covers the collectives of FSDP and FSDP2, messages (send, irecv, batch_isend_irecv) and barriers. It does not cover calls
+    from C++ (for DDP's own all-reduces see instrument()), functional collectives (DTensor, tensor parallelism), compiled calls
     (torch.compile) and coalesced calls.
 
     A row is named after the operation (``all_gather`` for all_gather_into_tensor too), is of kind ``comm``, and has
@@ -321,20 +291,13 @@ def instrument_collectives(
     - ``coll``: the step times 1,000,000, plus how many collectives of the group came before in the step. For a batch with
       one other rank: how many messages came before between the two. Batches with several others have none.
 
-    A span is timed so that the spans of one (group, coll) can be split into waiting and transfer:
+    A span of NCCL's is on the stream that PyTorch gives it, from when that reaches the call to when the call's work is done. One
+    of gloo's is on the host clock, from the call to its return, or with async_op to the completion of its future; of isend,
+    irecv and batches to the trainer's wait.
 
-    - NCCL: on the stream that PyTorch gives it, from when that reaches the call, whose inputs are then ready and whose
-      predecessors are done, to when the call's work is done, no matter when the trainer waits for it.
-    - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future; of isend, irecv
-      and batches to the trainer's wait.
-
-    Never waits for the device or for a future. Where PyTorch's calls of NCCL are not seen, a message tells what has no rows.
-
-    The functions stay the same objects, whose code is another on recorded steps: so every reference to one follows,
-    whenever it was taken, and what torch.compile has made of a call stays valid. Of two open profilers the newest records
-    the collectives, and a warning tells of it.
-
-    All ranks have to call this in the same step, because counting begins here.
+    Never waits for the device or for a future. Where PyTorch's calls of NCCL are not seen, a message tells what has no rows. The
+    functions stay the same objects, whose code is another on recorded steps. Of two open profilers the newest records the
+    collectives, and a warning tells of it. All ranks have to call this in the same step, because counting begins here.
 
     Args:
         profiler: The profiler.

@@ -17,6 +17,7 @@ import weakref
 from typing import Any, Callable, Optional
 
 from .._handle import Removal
+from .._attributes import Attributes
 from .._errors import warn
 from .._native import BucketTimer
 from .._profiler import Profiler
@@ -48,10 +49,9 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
     """
 
     def __init__(self, profiler: Profiler) -> None:
-        self._profiler, recorder = profiler, recorder_of(profiler)
+        self._profiler, self._recorder = profiler, recorder_of(profiler)
         self._groups: list[ProcessGroup] = []  # of the models, once for each
         self._by_operator: dict[ProcessGroup, Group] = {}  # those whose communicators are not known
-        self._nccl, self._find = recorder.nccl, recorder.groups.find
         self._found: dict[ProcessGroup, Group] = {}
         region = profiler.region("all_reduce", kind="comm")
         below_autograd = torch._C._AutoDispatchBelowAutograd
@@ -67,12 +67,12 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         with self._lock:
             self._keys.add(_KEYS[device])
             self._check()
-            self._nccl.keep()
+            self._recorder.keep_nccl()
             self._groups.append(group)
-            found = self._find(group)
+            found = self._recorder.groups.find(group)
             self._found[group] = found._replace(on_device=found.on_device and device == "cuda")
-            if self._found[group].on_device and self._nccl.calls is None:
-                self._nccl.tell_of_unseen()
+            if self._found[group].on_device and self._recorder.nccl is None:
+                self._recorder.tell_of_unseen()
             if len(self._groups) == 1:
                 self._stop = self._profiler._turn_with_steps(self._turn)
             else:
@@ -84,9 +84,10 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         with self._lock:
             if group in self._groups:
                 self._groups.remove(group)
-                if group not in self._groups:
-                    self._nccl.forget(self._found.pop(group))
-                self._nccl.let_go()
+                found = None if group in self._groups else self._found.pop(group)
+                if found is not None and self._recorder.nccl is not None:
+                    self._recorder.nccl.forget(found.indices)
+                self._recorder.release_nccl()
                 self._turn(bool(self._profiler._recording))
                 if not self._groups:
                     self._keys.clear()
@@ -94,8 +95,9 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
 
     def _note(self, group: ProcessGroup, comm: int) -> None:
         with self._lock:
-            if group in self._groups:
-                self._nccl.note(self._found[group], comm)
+            if group in self._groups and self._recorder.nccl is not None:
+                found = self._found[group]
+                self._recorder.nccl.time_comm(comm, Attributes(group=found.name), found.indices)
 
     def _turn(self, on: bool) -> bool:
         """Times each group by the one or the other. Returns whether there may be more to do at the next step."""
@@ -103,7 +105,7 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
             return False
         try:
             with self._lock:
-                calls = self._nccl.calls
+                calls = self._recorder.nccl
                 self._by_operator.clear()
                 for group, found in self._found.items() if on else ():
                     if not found.on_device or (calls is not None and not calls.times(found.indices)):

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
 from .._handle import Handle
-from .._errors import warn
+from .._errors import warn, warned
 from .._own_rows import Background, OwnRows, OwnSpan
 from .._profiler import Profiler
 from ._trace import OPTIONS, Capture
@@ -84,10 +84,8 @@ class Escalation(Handle):
     ``<directory>/rank_<rank>_step_<step>_trace.json``, which ``cep kernels`` reads. These steps are slower, so a mark
     in the rank file (``escalation``, with the reason and the number of steps) tells where they begin.
 
-    Nothing raises into the trainer: failures are warnings. Until the rule fires, a recorded step costs the trainer's
-    thread a few µs and any other step less than one. Starting torch.profiler can take a second.
-
-    Rows are written every ``flush_every_n_steps`` steps, so a rule gets the spans of a step with that delay.
+    Nothing raises into the trainer: failures are warnings. Starting torch.profiler can take a second. Rows are written every
+    ``flush_every_n_steps`` steps, so a rule gets the spans of a step with that delay.
 
     Args:
         profiler: The profiler. Each call of its step() is a step here.
@@ -187,18 +185,14 @@ class Escalation(Handle):
         if not capture.start():
             return
         self._capture = capture
-        try:
+        with warned("escalation"):
             self._profiler.mark("escalation", {"reason": reason, "steps": self._steps + 1})
-        except Exception as error:
-            warn(f"escalation: {error}")
 
     def _end_trace(self, capture: Capture, path: Path) -> None:
         capture.traced = None  # its events take much memory
         if self._on_trace is not None:
-            try:
+            with warned("on_trace"):
                 self._on_trace(path)
-            except Exception as error:
-                warn(f"on_trace: {type(error).__name__}: {error}")
 
     def _ask_rule(self, _: object) -> None:
         """Runs on the background thread."""

@@ -336,14 +336,12 @@ def gather(
 
         live = cep.torch.gather(prof, on_summary=print)
 
-    Every ``every_n_recorded_steps`` recorded steps, each rank reads its own timings back from its file (the newest 256
-    KiB at most), and one all_gather of a few numbers turns them into a Summary: the median and the slowest rank of each
-    phase, and the rank that the others wait for, which is the one that waits least in the collectives. That is a first
-    hint. ``cep summarize`` compares each collective on its own, and finds patterns over the whole run.
+    Every ``every_n_recorded_steps`` recorded steps, each rank reads its own timings back from its file (the newest 256 KiB at
+    most), and one all_gather of a few numbers turns them into a Summary. That is a first hint; see ``cep summarize``.
 
-    All of this runs on a background thread, over a gloo group of its own. The trainer's thread only counts steps and
-    never waits. If a rank dies or is late, the summaries on the other ranks end with a warning, after the timeout at
-    the latest, and the job goes on. A process that exits during a round waits for it, for ten seconds at most.
+    All of this runs on a background thread, over a gloo group of its own. The trainer's thread only counts steps. If a rank dies
+    or is late, the summaries on the other ranks end with a warning, after the timeout at the latest, and the job goes on. A
+    process that exits during a round waits for it, for ten seconds at most.
 
     This is a collective call: every rank of the job has to call it at the same place, with the same sampling options
     and arguments, even if its profiler is off. It waits once, for the new group.

@@ -258,8 +258,7 @@ def instrument(
     checkpointing is part of the backward. A phase that raises is marked (``error``).
     ``profiler.step()`` turns the hooks on and off: on a step that is not recorded, or if the profiler is off, there are none.
     They never synchronise, never raise (failures are counted, and the first is a warning), and never keep a graph or a
-    tensor alive. Copies of the model, deep or pickled, are not instrumented. What is instrumented already, by another call or
-    by an integration, is not timed twice: a message tells of it.
+    tensor alive. Copies of the model are not instrumented. What is instrumented already is not timed twice: a message tells of it.
 
     Args:
         profiler: The profiler.

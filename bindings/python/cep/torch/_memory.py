@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Optional
 
 from .._launcher import own_rank
-from .._errors import warn
+from .._errors import warned
+from .._handle import write_whole
 from .._options import PathText
 from .._profiler import Profiler
 from ._pytorch import note_failure, torch
@@ -165,31 +166,21 @@ def snapshot_on_oom(
     if history > 0:
         torch.cuda.memory._record_memory_history(max_entries=history)
     torch.cuda.init()
-    torch._C._cuda_attach_out_of_memory_observer(_SnapshotWriter(path, profiler))
+    torch._C._cuda_attach_out_of_memory_observer(_snapshot_writer(path, profiler))
     return path
 
 
-class _SnapshotWriter:
+def _snapshot_writer(path: Path, profiler: Optional[Profiler]) -> Callable[..., None]:
     """What PyTorch calls before an allocation fails."""
+    known = None if profiler is None else weakref.ref(profiler)
+    left = [True]
 
-    def __init__(self, path: Path, profiler: Optional[Profiler]) -> None:
-        self._path, self._is_done = path, False
-        self._profiler: Callable[[], Optional[Profiler]] = lambda: None
-        if profiler is not None:
-            self._profiler = weakref.ref(profiler)
+    def write(*sizes: Any) -> None:
+        if left and left.pop():
+            with warned("no snapshot of the memory"):
+                write_whole(path, lambda temporary: temporary.write_bytes(pickle.dumps(torch.cuda.memory._snapshot())))
+                found = None if known is None else known()
+                if found is not None:
+                    found.mark(f"out_of_memory, see {path.name}")
 
-    def __call__(self, *sizes: Any) -> None:
-        if self._is_done:
-            return
-        self._is_done = True
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-            with open(temporary, "wb") as file:
-                pickle.dump(torch.cuda.memory._snapshot(), file)
-            temporary.replace(self._path)
-            profiler = self._profiler()
-            if profiler is not None:
-                profiler.mark(f"out_of_memory, see {self._path.name}")
-        except Exception as error:
-            warn(f"no snapshot of the memory: {type(error).__name__}: {error}")
+    return write

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
 
 from .._command import run_command
-from .._errors import EOPTION, OptionError, warn
-from .._handle import Handle
+from .._errors import EOPTION, OptionError, warn, warned
+from .._handle import Handle, write_whole
 from .._launcher import own_rank, rank_and_size
 from ._pytorch import torch
 
@@ -52,14 +52,11 @@ class Capture:
         if torch._C._autograd._profiler_enabled():  # there can be only one in a process
             warn("torch.profiler runs already, so cep makes no trace")
             return False
-        try:
+        with warned("torch.profiler does not start"):
             profiler = torch.profiler.profile(schedule=self._schedule, **self._options)
             profiler.start()
-        except Exception as error:
-            warn(f"torch.profiler does not start: {type(error).__name__}: {error}")
-            return False
-        self._profiler = profiler
-        return True
+            self._profiler = profiler
+        return self.running
 
     def step(self) -> None:
         """Call it at the end of each step. The last one ends the run."""
@@ -67,26 +64,22 @@ class Capture:
         if self._steps_left == 0:
             self.stop()
             return
-        try:
-            self._profiler.step()
-        except Exception as error:
-            warn(f"torch.profiler: {type(error).__name__}: {error}")
-            self._profiler = None
+        profiler, self._profiler = self._profiler, None
+        with warned("torch.profiler"):
+            profiler.step()
+            self._profiler = profiler
 
     def stop(self) -> None:
         """Ends the run now, if it runs."""
         profiler, self._profiler = self._profiler, None
         if profiler is None:
             return
-        try:
+        with warned("torch.profiler does not stop"):
             profiler.stop()
-        except Exception as error:
-            warn(f"torch.profiler does not stop: {type(error).__name__}: {error}")
-            return
-        self.traced = profiler
-        # Not a daemon thread, so that the process waits for it at its exit.
-        self._exporter = threading.Thread(target=self._export, args=(profiler,), name="cep-trace")
-        self._exporter.start()
+            self.traced = profiler
+            # Not a daemon thread, so that the process waits for it at its exit.
+            self._exporter = threading.Thread(target=self._export, args=(profiler,), name="cep-trace")
+            self._exporter.start()
 
     def join(self) -> None:
         """Waits until the trace is written."""
@@ -94,17 +87,9 @@ class Capture:
             self._exporter.join()
 
     def _export(self, profiler: Any) -> None:
-        """Writes the Chrome trace under another name and renames it, so that no reader finds a part of it."""
-        path = self._path
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            profiler.export_chrome_trace(str(temporary))
-            temporary.replace(path)
-        except Exception as error:
-            warn(f"{path}: no trace: {type(error).__name__}: {error}")
-            return
-        self._then()
+        with warned(f"{self._path}: no trace"):
+            write_whole(self._path, lambda path: profiler.export_chrome_trace(str(path)))
+            self._then()
 
 
 class TraceOptions(NamedTuple):
@@ -112,13 +97,11 @@ class TraceOptions(NamedTuple):
 
     start_step: int
     end_step: int
-    """Exclusive."""
     directory: Path
     ranks: Optional[tuple[int, ...]]
     world_size: Optional[int]
     options: Mapping[str, Any]
     tensorboard: bool
-    """Whether files have the names that TensorBoard's plugin for PyTorch looks for."""
 
     def path(self, rank: int) -> Path:
         return self.directory / (f"rank_{rank}.pt.trace.json" if self.tensorboard else f"rank_{rank}_trace.json")
@@ -173,19 +156,18 @@ def run_kernels(directory: Path, *options: str) -> Optional[str]:
         done = run_command("kernels", *options, str(directory), timeout_s=_SUMMARY_TIMEOUT_S)
     except FileNotFoundError:
         warn(f"no cep command is found, so there is no summary of the traces in {directory}")
-        return None
     except (OSError, subprocess.SubprocessError) as error:
         warn(f"cep kernels: {error}")
-        return None
-    if done.returncode != 0:
+    else:
+        if done.returncode == 0:
+            return done.stdout
         warn(f"cep kernels ended with status {done.returncode}: {done.stderr.strip()[-500:]}")
-        return None
-    return done.stdout
+    return None
 
 
-def summarize_traces(directory: Path) -> bool:
-    """Runs ``cep kernels -o summary.md`` over a directory of traces. Returns False, with a warning, if that fails."""
-    return run_kernels(directory, "-o", str(directory / "summary.md")) is not None
+def summarize_traces(directory: Path, into: Optional[Path] = None) -> bool:
+    """Writes ``summary.md`` of a directory of traces, there or elsewhere. Returns False, with a warning, if that fails."""
+    return run_kernels(directory, "-o", str((into or directory) / "summary.md")) is not None
 
 
 class TraceProfiler(Handle):
@@ -270,15 +252,13 @@ class TraceProfiler(Handle):
 
     def _summarize_if_last(self) -> None:
         """The last rank summarises all. If several are last at the same time, they write the same."""
-        assert self._options is not None
-        if all(self._options.path(rank).exists() for rank in self._ranks):
+        if self._options is not None and all(self._options.path(rank).exists() for rank in self._ranks):
             summarize_traces(self._options.directory)
 
     def _summarize_if_missing(self) -> None:
         """Makes the summary if no rank has seen all traces, because a rank died or the directory is not shared."""
-        assert self._options is not None
-        directory = self._options.directory
-        if self._rank == self._ranks[0] and not (directory / "summary.md").exists():
+        directory = self.directory
+        if directory is not None and self._rank == self._ranks[0] and not (directory / "summary.md").exists():
             if any(directory.glob("rank_*trace.json")):
                 summarize_traces(directory)
 
@@ -298,12 +278,10 @@ def build_profiler(
     background thread. Once the traces of all ranks exist, ``cep kernels`` makes ``<directory>/summary.md`` of them;
     without a cep command there is a warning instead.
 
-    The returned object raises nothing: failures are warnings, and the job goes on without a trace.
-
     Args:
-        config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it),
-            ``ranks`` (a list, one rank, or "all", which is the default), ``start_step`` (default 0), ``end_step`` (exclusive; default one step),
-            ``directory`` or ``trace_dir`` (default ``torch_profiler`` in ``output_dir``, by default the working
+        config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it), ``ranks`` (a
+            list, one rank, or "all", which is the default), ``start_step`` (default 0), ``end_step`` (exclusive; default one
+            step), ``directory`` or ``trace_dir`` (default ``torch_profiler`` in ``output_dir``, by default the working
             directory), ``world_size``, ``tensorboard`` (True: files are named ``rank_<rank>.pt.trace.json``, as TensorBoard's
             plugin for PyTorch finds them), and torch.profiler.profile's ``record_shapes``, ``profile_memory`` and
             ``with_flops`` (which are on by default), ``with_stack``, ``with_modules`` and ``activities``. None is off.
@@ -359,7 +337,7 @@ def print_profiler_summary(prof: Optional[TraceProfiler], trace_dir: Union[None,
     print(f"\nGPU time of the traces in {prof.directory}:\n\n{breakdown}", end="")
     if trace_dir is not None:
         Path(trace_dir).mkdir(parents=True, exist_ok=True)
-        run_kernels(prof.directory, "-o", str(Path(trace_dir) / "summary.md"))
+        summarize_traces(prof.directory, Path(trace_dir))
 
 
 def _operators(averages: Any) -> str:

@@ -11,6 +11,7 @@ from .._profiler import Profiler, profiler_first
 from .._region import TimedIterable, length_of
 from .._settings import note_training
 from .._streams import HOST
+from ._backward import tensors_in
 from ._instrument import instrument
 from ._pytorch import Device, Module, Optimizer, torch
 
@@ -31,16 +32,6 @@ def iterate(
             None: a wait belongs to the step that was current when it began.
     """
     return profiler.iterate(name, loader, kind="data", first_step=first_step)
-
-
-def _bytes_in(batch: Any) -> int:
-    if isinstance(batch, torch.Tensor):
-        return int(batch.nbytes)
-    if isinstance(batch, dict) or hasattr(batch, "items"):
-        return sum(_bytes_in(value) for _, value in batch.items())
-    if isinstance(batch, (list, tuple)):
-        return sum(map(_bytes_in, batch))
-    return 0
 
 
 def _moved(batch: Any, device: Union[str, int, Device], non_blocking: bool) -> Any:
@@ -80,7 +71,7 @@ def to_device(
     """
     if not profiler.recording:
         return cast(Batch, _moved(batch, device, non_blocking))
-    with profiler.region(name, kind="data", bytes=_bytes_in(batch)):
+    with profiler.region(name, kind="data", bytes=sum(int(tensor.nbytes) for tensor in tensors_in(batch, depth=100))):
         return cast(Batch, _moved(batch, device, non_blocking))
 
 
@@ -193,8 +184,7 @@ def trace_training(
 
     Each pass of the loop is a step, and a row ``training_step`` of kind ``step`` from the wait for its batch to the end of
     the loop's body. Inside it are the rows ``data_load`` (the wait, on the host clock), ``host_to_device`` (with
-    ``device``) and those of instrument(): ``forward``, ``backward``, ``optimizer``, collectives. So no time of the loop is
-    outside of all phases. The loop does not call ``prof.step()`` itself.
+    ``device``) and those of instrument(). The loop does not call ``prof.step()`` itself.
 
     Args:
         profiler: The profiler.
