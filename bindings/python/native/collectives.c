@@ -54,14 +54,8 @@ typedef struct async_span_object {
 /// Those that wait for their futures' callbacks. A callback needs the interpreter's lock, so it may run
 /// long after the work has ended: even in the next step. So who knows that it has ended calls end_done_spans().
 static async_span_object* unended;
-static int expected_count, ever_expected;
-
-static void list_span(async_span_object* self) {
-    self->after = unended;
-    if (unended != NULL) unended->before = self;
-    unended = self;
-    self->is_listed = true;
-}
+static int expected_count;
+static bool ever_expected;
 
 static void unlist_span(async_span_object* self) {
     if (!self->is_listed) return;
@@ -70,14 +64,6 @@ static void unlist_span(async_span_object* self) {
     if (self->after != NULL) self->after->before = self->before;
     if (unended == self) unended = self->after;
     self->before = self->after = NULL;
-}
-
-/// The interpreter's exit waits until the span, which a thread of the backend may free, is freed.
-static void expect_callback(async_span_object* self) {
-    if (self->is_expected) return;
-    self->is_expected = true;
-    ++expected_count;
-    ever_expected = 1;
 }
 
 static bool end_open_span(async_span_object* self, PyObject* error) {
@@ -101,9 +87,14 @@ PyObject* new_async_span(region_object* like, PyObject* attributes) {
 
 static bool end_with_future(async_span_object* self, PyObject* future) {
     if (!is_given(future)) return end_open_span(self, hooks.unmeasured);
-    expect_callback(self);
+    // The interpreter's exit waits until the span, which a thread of the backend may free, is freed.
+    expected_count += !self->is_expected;
+    self->is_expected = ever_expected = true;
     set_reference(&self->future, future);
-    list_span(self);
+    self->after = unended;
+    if (unended != NULL) unended->before = self;
+    unended = self;
+    self->is_listed = true;
     return is_done(CALL_METHOD(future, "add_done_callback", self, NULL));
 }
 
@@ -163,13 +154,8 @@ static PyObject* async_span_call(async_span_object* self, PyObject* args, PyObje
     return none_if(end_open_span(self, NULL));
 }
 
-static PyObject* async_span_fail(async_span_object* self, PyObject* error) {
-    return none_if(end_open_span(self, error));
-}
-
-static PyObject* async_span_end_with(PyObject* object, PyObject* work) {
-    return none_if(end_with_work(object, work));
-}
+NONE_METHOD(async_span, fail, end_open_span(self, argument))
+NONE_METHOD(async_span, end_with, end_with_work((PyObject*)self, argument))
 
 /// Whatever was to end it is gone. To end it may run code.
 static void release_span(async_span_object* self) {
@@ -393,11 +379,9 @@ static PyObject* calls_run(collective_calls_object* self, PyObject* args) {
 
 // ---- The type ------------------------------------------------------------------------------------------------------
 
-static int calls_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    return TAKE_ARGUMENTS(object, args, profiler_type, &PyDict_Type, &PyDict_Type, NULL);
-}
-
-COLLECTED_TYPE(collective_calls, "CollectiveCalls", Py_TPFLAGS_BASETYPE, world, nothing_else, SLOT(tp_init, calls_init),
+TAKES(collective_calls, profiler_type, &PyDict_Type, &PyDict_Type, NULL)
+COLLECTED_TYPE(collective_calls, "CollectiveCalls", Py_TPFLAGS_BASETYPE, world, nothing_else,
+               SLOT(tp_init, collective_calls_init),
                METHODS(METHOD("run", ARGUMENTS(calls_run),
                               "Makes a call of a function of torch.distributed on a recorded step, and times it: a "
                               "Function, all arguments by name, and those that are passed on.")));

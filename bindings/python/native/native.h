@@ -370,6 +370,16 @@ static inline void nothing_else(const void* object) {}
         return 0;                                    \
     }
 
+/// NAME_METHOD(), which returns None where it is done, and NAME_init(), which takes arguments of these types.
+#define NONE_METHOD(kind, method, done)                                         \
+    static PyObject* kind##_##method(kind##_object* self, PyObject* argument) { \
+        return none_if(done);                                                   \
+    }
+#define TAKES(kind, ...)                                                              \
+    static int kind##_init(kind##_object* self, PyObject* args, PyObject* keywords) { \
+        return TAKE_ARGUMENTS(self, args, __VA_ARGS__);                               \
+    }
+
 /// What is called in the place of a function of the trainer's, or at a place for hooks: `call`, with this object, which
 /// keeps its owner and what stood there, if anything did.
 typedef struct hook_object {

@@ -285,16 +285,8 @@ static PyObject* nccl_calls_hold(nccl_calls_object* self, PyObject* unused) {
     return PyBool_FromLong(self->holds);
 }
 
-static PyObject* nccl_calls_release(nccl_calls_object* self, PyObject* unused) {
-    release_calls(self);
-    return new_none();
-}
-
-static PyObject* nccl_calls_turn(nccl_calls_object* self, PyObject* on) {
-    forget_comms(NULL, NULL, self);
-    turn(self, on == Py_True);
-    return new_none();
-}
+NONE_METHOD(nccl_calls, release, (release_calls(self), true))
+NONE_METHOD(nccl_calls, turn, (forget_comms(NULL, NULL, self), turn(self, argument == Py_True), true))
 
 static PyObject* nccl_calls_time_comm(nccl_calls_object* self, PyObject* args) {
     model_comm made = {.owner = self, .was_used = true};
@@ -326,10 +318,7 @@ static PyObject* nccl_calls_forget(nccl_calls_object* self, PyObject* indices) {
     return new_none();
 }
 
-static int nccl_calls_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    return TAKE_ARGUMENTS(object, args, region_type);
-}
-
+TAKES(nccl_calls, region_type)
 COLLECTED_TYPE(
     nccl_calls, "NcclCalls", Py_TPFLAGS_BASETYPE, region, release_calls, SLOT(tp_init, nccl_calls_init),
     METHODS(METHOD("hold", NO_ARGUMENT(nccl_calls_hold),

@@ -15,10 +15,6 @@ typedef struct {
     char has_watched;          ///< whether the last output had a tensor whose gradient begins this
 } backward_object;
 
-static PyObject* none_or_failure(bool done) {
-    return done || note_failure() ? new_none() : NULL;
-}
-
 static bool remove_leaf_hooks(backward_object* self) {
     PyObject* hooks_then = self->leaf_hooks;
     if (hooks_then == NULL) return true;
@@ -49,19 +45,19 @@ static bool queue(PyObject* self, PyObject* (*call)(hook_object*, PyObject*, PyO
 }
 
 static PyObject* call_finish(hook_object* hook, PyObject* args, PyObject* keywords) {
-    return none_or_failure(finish((backward_object*)hook->owner, NULL));
+    return none_if(finish((backward_object*)hook->owner, NULL) || note_failure());
 }
 
 /// Queues the end behind the callbacks of DDP and FSDP, which were queued after this one.
 static PyObject* call_queue_last(hook_object* hook, PyObject* args, PyObject* keywords) {
-    return none_or_failure(queue(hook->owner, call_finish));
+    return none_if(queue(hook->owner, call_finish) || note_failure());
 }
 
 /// As the hook of a tensor: at a gradient of an output.
 static PyObject* backward_call(backward_object* self, PyObject* args, PyObject* keywords) {
     if (self->is_running || !is_recording((profiler_object*)self->profiler)) return new_none();
     self->is_running = true;
-    return none_or_failure(begin_keyed_span(self->phase, 0) && queue((PyObject*)self, call_queue_last));
+    return none_if((begin_keyed_span(self->phase, 0) && queue((PyObject*)self, call_queue_last)) || note_failure());
 }
 
 /// Ends one whose end was not seen.
@@ -74,9 +70,7 @@ static bool end_before_optimizer(backward_object* self) {
     return end_done_spans(self->profiler) && abandon_backward(self);
 }
 
-static PyObject* backward_abandon(backward_object* self, PyObject* unused) {
-    return none_or_failure(end_before_optimizer(self));
-}
+NONE_METHOD(backward, abandon, end_before_optimizer(self) || note_failure())
 
 /// What register_hook() does, without the Python in it. The hook is its own key.
 static bool hook_output(backward_object* self, PyObject* tensor, PyObject* node) {
@@ -130,18 +124,9 @@ static bool watch_output(backward_object* self, PyObject* output) {
     return is_done(tensors);
 }
 
-static PyObject* backward_watch(backward_object* self, PyObject* output) {
-    return none_if(watch_output(self, output));
-}
-
-static PyObject* backward_unwatch(backward_object* self, PyObject* unused) {
-    return none_if(remove_leaf_hooks(self));
-}
-
-static int backward_init(PyObject* object, PyObject* args, PyObject* keywords) {
-    return TAKE_ARGUMENTS(object, args, profiler_type, open_spans_type, NULL);
-}
-
+NONE_METHOD(backward, watch, watch_output(self, argument))
+NONE_METHOD(backward, unwatch, remove_leaf_hooks(self))
+TAKES(backward, profiler_type, open_spans_type, NULL)
 CLEARS(backward, after, leaf_hooks)
 
 COLLECTED_TYPE(
@@ -191,10 +176,6 @@ static bool is_in_graph_task(forward_object* self) {
     return found;
 }
 
-static bool makes_gradients(const forward_object* self) {
-    return truth_of(PyObject_CallObject(self->parts[is_grad_enabled_at], NULL)) > 0;
-}
-
 /// The phase that times a call (borrowed); NULL for one inside of a call or of a backward (activation checkpointing),
 /// which is part of that, or with an exception.
 static PyObject* begin_forward(forward_object* self) {
@@ -203,7 +184,7 @@ static PyObject* begin_forward(forward_object* self) {
     if (!abandon_backward(backward_of(self))) return NULL;
     const unsigned long thread = this_thread();
     if (has_keyed_span(self->parts[forward_at], thread) || has_keyed_span(self->parts[no_grad_at], thread)) return NULL;
-    const bool has_gradients = makes_gradients(self);
+    const bool has_gradients = truth_of(PyObject_CallObject(self->parts[is_grad_enabled_at], NULL)) > 0;
     PyObject* phase = self->parts[has_gradients ? forward_at : no_grad_at];
     self->asks_engine |= !has_gradients;
     return PyErr_Occurred() == NULL && begin_keyed_span(phase, thread) ? phase : NULL;
@@ -219,12 +200,8 @@ static bool end_forward(forward_object* self, PyObject* phase, PyObject* output,
     return !is_given(self->after) || is_done(PyObject_CallFunctionObjArgs(self->after, output, NULL));
 }
 
-static bool call_before(forward_object* self) {
-    return !is_given(self->before) || is_done(call_with(self->before, self->model)) || note_failure();
-}
-
 static PyObject* time_forward(forward_object* self, PyObject* original, PyObject* args, PyObject* keywords) {
-    if (!call_before(self)) return NULL;
+    if (is_given(self->before) && !is_done(call_with(self->before, self->model)) && !note_failure()) return NULL;
     PyObject* phase = begin_forward(self);
     if (phase == NULL) return note_failure() ? PyObject_Call(original, args, keywords) : NULL;
     PyObject* output = PyObject_Call(original, args, keywords);
@@ -239,9 +216,7 @@ static PyObject* timed_forward_call(hook_object* self, PyObject* args, PyObject*
 // The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
 // copied nor pickled with the module. A module of PyTorch's looks at what setattr() sets for long: this goes past it.
 
-static PyObject* place_name(void) {
-    return TEXT("_compiled_call_impl");
-}
+#define PLACE TEXT("_compiled_call_impl")
 
 static bool make_timed(forward_object* self, PyObject* beside) {
     PyObject* original = is_given(beside) ? (Py_INCREF(beside), beside) : ATTRIBUTE(self->model, "_call_impl");
@@ -255,10 +230,10 @@ static bool make_timed(forward_object* self, PyObject* beside) {
 }
 
 static bool put_in_place(forward_object* self, PyObject* attributes) {
-    PyObject* beside = PyDict_GetItem(attributes, place_name());
+    PyObject* beside = PyDict_GetItem(attributes, PLACE);
     if ((self->timed == NULL || beside != self->beside) && !make_timed(self, beside)) return false;
     self->is_placed = true;
-    return PyDict_SetItem(attributes, place_name(), self->timed) == 0;
+    return PyDict_SetItem(attributes, PLACE, self->timed) == 0;
 }
 
 /// What is to be in the place without the calls that are no longer wanted; NULL: nothing.
@@ -275,10 +250,10 @@ static PyObject* wanted_beside(const forward_object* self) {
 /// If somebody has replaced it since, that stays, and what it calls does no more than the original.
 static bool take_away(forward_object* self, PyObject* attributes) {
     self->is_placed = false;
-    if (PyDict_GetItem(attributes, place_name()) != self->timed) return true;
+    if (PyDict_GetItem(attributes, PLACE) != self->timed) return true;
     PyObject* beside = wanted_beside(self);
-    if (beside != NULL) return PyDict_SetItem(attributes, place_name(), beside) == 0;
-    return PyDict_DelItem(attributes, place_name()) == 0;
+    if (beside != NULL) return PyDict_SetItem(attributes, PLACE, beside) == 0;
+    return PyDict_DelItem(attributes, PLACE) == 0;
 }
 
 /// The model's call is replaced while it is timed, and while each call is announced.
@@ -291,32 +266,21 @@ static bool follow(forward_object* self) {
     return followed;
 }
 
-static int forward_bool(forward_object* self) {
-    return has_open_spans(self->parts[forward_at]) || has_open_spans(self->parts[no_grad_at]);
-}
-
 static PyObject* forward_turn(forward_object* self, PyObject* on) {
-    if (on == Py_False && forward_bool(self)) return PyBool_FromLong(1);
+    if (on == Py_False && (has_open_spans(self->parts[forward_at]) || has_open_spans(self->parts[no_grad_at])))
+        return PyBool_FromLong(1);
     self->is_on = on == Py_True;
     return follow(self) ? PyBool_FromLong(0) : NULL;
 }
 
-static PyObject* forward_announce(forward_object* self, PyObject* before) {
-    set_reference(&self->before, before);
-    return none_if(follow(self));
-}
+NONE_METHOD(forward, announce, (set_reference(&self->before, argument), follow(self)))
 
-static PyObject* forward_abandon(forward_object* self, PyObject* unused) {
-    const unsigned long thread = this_thread();
-    const bool ended = end_keyed_span(self->parts[forward_at], thread, hooks.not_finished) &&
-                       end_keyed_span(self->parts[no_grad_at], thread, hooks.not_finished);
-    return none_if(ended && end_before_optimizer(backward_of(self)));
-}
+NONE_METHOD(forward, abandon,
+            end_keyed_span(self->parts[forward_at], this_thread(), hooks.not_finished) &&
+                end_keyed_span(self->parts[no_grad_at], this_thread(), hooks.not_finished) &&
+                end_before_optimizer(backward_of(self)))
 
-static int forward_init(forward_object* self, PyObject* args, PyObject* keywords) {
-    return TAKE_ARGUMENTS(self, args, NULL, open_spans_type, open_spans_type, backward_type, NULL, NULL);
-}
-
+TAKES(forward, NULL, open_spans_type, open_spans_type, backward_type, NULL, NULL)
 CLEARS(forward, before, beside)
 
 COLLECTED_TYPE(

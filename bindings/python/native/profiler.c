@@ -90,10 +90,7 @@ static PyObject* profiler_step(profiler_object* self, PyObject* const* args, Py_
     return none_if(step >= 0 && go_to_step(self, step, is_given(given)));
 }
 
-static PyObject* profiler_set_library_step(profiler_object* self, PyObject* unused) {
-    tell_library(self);
-    return new_none();
-}
+NONE_METHOD(profiler, set_library_step, (tell_library(self), true))
 
 // ---- Regions -------------------------------------------------------------------------------------------------------
 
@@ -135,14 +132,6 @@ static void read_look_up(PyObject* const* args, Py_ssize_t count, PyObject* name
     }
 }
 
-static region_object* region_on(PyObject* first, void* stream) {
-    for (PyObject* region = first; is_given(region); region = ((region_object*)region)->next) {
-        region_object* candidate = (region_object*)region;
-        if (candidate->has_stream && candidate->stream == stream) return candidate;
-    }
-    return NULL;
-}
-
 /// The first region of the name, if it is known and the kind is valid (borrowed); NULL without an exception if not.
 static region_object* first_region(profiler_object* self, const look_up* wanted) {
     PyObject* kind = wanted->given[kind_at];
@@ -175,24 +164,22 @@ static PyObject* known_region(profiler_object* self, const look_up* wanted) {
         Py_XDECREF(attributes);
         return made;
     }
-    region_object* found = has_stream ? region_on((PyObject*)first, stream) : first;
-    Py_XINCREF(found);
+    region_object* found = first;
+    while (is_given((PyObject*)found) && has_stream && !(found->has_stream && found->stream == stream))
+        found = (region_object*)found->next;
+    if (!is_given((PyObject*)found)) return NULL;
+    Py_INCREF(found);
     return (PyObject*)found;
-}
-
-static PyObject* arguments_by_name(PyObject* const* args, PyObject* names) {
-    PyObject* keywords = PyDict_New();
-    const Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
-    for (Py_ssize_t i = 0; keywords != NULL && i < named; ++i)
-        if (PyDict_SetItem(keywords, PyTuple_GetItem(names, i), args[i]) != 0) Py_CLEAR(keywords);
-    return keywords;
 }
 
 /// Python's _make_region(), with the same arguments.
 static PyObject* make_region(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     PyObject* method = ATTRIBUTE((PyObject*)self, "_make_region");
     PyObject* positional = method != NULL ? tuple_of(args, count) : NULL;
-    PyObject* keywords = positional != NULL ? arguments_by_name(args + count, names) : NULL;
+    PyObject* keywords = positional != NULL ? PyDict_New() : NULL;
+    const Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
+    for (Py_ssize_t i = 0; keywords != NULL && i < named; ++i)
+        if (PyDict_SetItem(keywords, PyTuple_GetItem(names, i), args[count + i]) != 0) Py_CLEAR(keywords);
     PyObject* region = keywords != NULL ? PyObject_Call(method, positional, keywords) : NULL;
     DROP(method, positional, keywords);
     return region;
@@ -282,9 +269,7 @@ static PyObject* profiler_attach(profiler_object* self, PyObject* args) {
     return new_none();
 }
 
-static PyObject* profiler_set_stream_source(profiler_object* self, PyObject* pair) {
-    return none_if(set_stream_source(self, pair));
-}
+NONE_METHOD(profiler, set_stream_source, set_stream_source(self, argument))
 
 static PyObject* profiler_set_device(profiler_object* self, PyObject* args) {
     PyObject *exchange = NULL, *device = NULL;

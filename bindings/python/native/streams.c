@@ -107,29 +107,16 @@ PyObject* after_hook(bool succeeded, PyObject* result, taken_error error) {
 
 // ---- Streams -------------------------------------------------------------------------------------------------------
 
-static PyObject* call_stream_source(profiler_object* self) {
-    if (self->stream_function != NULL) return self->stream_function(self->stream_self, self->stream_argument);
-    return PyObject_CallFunctionObjArgs(self->stream_source, self->stream_argument, NULL);
-}
-
 bool current_stream(profiler_object* self, void** stream) {
     *stream = NULL;
     if (self->stream_source == NULL) return true;
-    PyObject* found = call_stream_source(self);
+    PyObject* found = self->stream_function != NULL
+                          ? self->stream_function(self->stream_self, self->stream_argument)
+                          : PyObject_CallFunctionObjArgs(self->stream_source, self->stream_argument, NULL);
     if (found == NULL) return false;
     const bool converted = address_of(found, stream);
     Py_DECREF(found);
     return converted;
-}
-
-/// A C function of one argument can be called directly, which halves the cost.
-static void note_function(profiler_object* self) {
-    self->stream_function = NULL;
-    self->stream_self = NULL;
-    if (self->stream_argument == NULL || Py_TYPE(self->stream_source) != &PyCFunction_Type) return;
-    if (PyCFunction_GetFlags(self->stream_source) != METH_O) return;
-    self->stream_function = PyCFunction_GetFunction(self->stream_source);
-    self->stream_self = PyCFunction_GetSelf(self->stream_source);
 }
 
 bool set_stream_source(profiler_object* self, PyObject* pair) {
@@ -138,7 +125,11 @@ bool set_stream_source(profiler_object* self, PyObject* pair) {
     if (function == NULL || argument == NULL) return false;
     set_reference(&self->stream_source, function);
     set_reference(&self->stream_argument, argument != Py_None ? argument : NULL);
-    note_function(self);
+    // A C function of one argument can be called directly, which halves the cost.
+    const bool is_plain =
+        argument != Py_None && Py_TYPE(function) == &PyCFunction_Type && PyCFunction_GetFlags(function) == METH_O;
+    self->stream_function = is_plain ? PyCFunction_GetFunction(function) : NULL;
+    self->stream_self = is_plain ? PyCFunction_GetSelf(function) : NULL;
     return true;
 }
 

@@ -36,20 +36,8 @@ static PyObject* steps_begin(steps_object* self, PyObject* const* args, Py_ssize
     return none_if(begin_next(self));
 }
 
-static PyObject* steps_end(steps_object* self, PyObject* unused) {
-    return none_if(end_step(self, NULL));
-}
-
-static PyObject* steps_abandon(steps_object* self, PyObject* unused) {
-    return none_if(end_step(self, hooks.not_finished));
-}
-
-/// Ends a step that is not recorded, whether it has begun or not.
-static bool skip_step(steps_object* self) {
-    self->is_under_way = false;
-    ++self->made;
-    return go_to_step((profiler_object*)self->profiler, self->next_step++, true);  // for what comes after it
-}
+NONE_METHOD(steps, end, end_step(self, NULL))
+NONE_METHOD(steps, abandon, end_step(self, hooks.not_finished))
 
 static int steps_init(steps_object* self, PyObject* args, PyObject* keywords) {
     PyObject *profiler = NULL, *span = NULL;
@@ -143,20 +131,15 @@ static int is_capturing(const watch_object* self) {
     return may_be ? truth_of(PyObject_CallObject(self->captures, NULL)) : 0;
 }
 
-/// Before the first phase of a step: all of it is in a closure.
-static bool begin_in_closure(watch_object* self, steps_object* steps) {
-    if (this_thread() != self->thread) return true;
-    const int captures = is_capturing(self);
-    return captures > 0 || (captures == 0 && begin_next(steps));
-}
-
 static PyObject* before_update(watch_object* self, PyObject* optimizer) {
     leave_update(self, optimizer);
     if (!make_room((void**)&self->running, self->running_count, &self->running_capacity, sizeof(update))) return NULL;
     self->running[self->running_count++] = (update){this_thread(), optimizer};
     steps_object* steps = steps_of(self);
-    const bool begins = steps != NULL && !steps->is_under_way && running_of(self) == 1;
-    return none_if(!begins || begin_in_closure(self, steps));
+    // Before the first phase of a step: all of it is in a closure.
+    const bool begins = steps != NULL && !steps->is_under_way && running_of(self) == 1 && this_thread() == self->thread;
+    const int captures = begins ? is_capturing(self) : 1;
+    return none_if(captures > 0 || (captures == 0 && begin_next(steps)));
 }
 
 static PyObject* watch_before_optimizer(watch_object* self, PyObject* const* args, Py_ssize_t count) {
@@ -265,16 +248,15 @@ static bool learn_loader(watch_object* self) {
     return added;
 }
 
-/// Past the __getattr__() of modules, for which Python looks before each look-up. A module that has it only there
+/// Looks past the __getattr__() of modules, for which Python looks before each look-up. A module that has it only there
 /// answers too.
-static PyObject* mode_of(PyObject* model) {
-    PyObject* found = PyObject_GenericGetAttr(model, TEXT("training"));
-    if (found == NULL) PyErr_Clear();
-    return found != NULL ? found : ATTRIBUTE(model, "training");
-}
-
 static bool is_training(const watch_object* self, PyObject* model) {
-    return truth_of(mode_of(model)) > 0 && truth_of(PyObject_CallObject(self->is_grad_enabled, NULL)) > 0;
+    PyObject* mode = PyObject_GenericGetAttr(model, TEXT("training"));
+    if (mode == NULL) {
+        PyErr_Clear();
+        mode = ATTRIBUTE(model, "training");
+    }
+    return truth_of(mode) > 0 && truth_of(PyObject_CallObject(self->is_grad_enabled, NULL)) > 0;
 }
 
 static PyObject* before_forward(watch_object* self, steps_object* steps, PyObject* called, PyObject* model) {
@@ -315,7 +297,9 @@ static int wants_wait(watch_object* self, PyObject* facts) {
         if (is_known && self->updates == 0 && !is_over) return 0;  // a further batch of a step that is not recorded
         if (is_known && !is_over) {
             self->updates = 0;
-            if (!skip_step(steps)) return -1;
+            steps->is_under_way = false;  // it ends, whether it had begun or not
+            ++steps->made;
+            if (!go_to_step((profiler_object*)steps->profiler, steps->next_step++, true)) return -1;
             if (steps->next_step < self->next_recorded) return 0;
             self->has_fetched = false;
         }
@@ -361,18 +345,12 @@ static PyObject* watch_next_batch(watch_object* self, PyObject* args) {
     return wants > 0 ? time_wait(self, args) : PyObject_CallObject(self->get_next, args);
 }
 
-static PyObject* watch_end_step(watch_object* self, PyObject* unused) {
-    return none_if(end_training_step(self));
-}
-
-static PyObject* watch_learn_loader(watch_object* self, PyObject* unused) {
-    return none_if(learn_loader(self));
-}
-
 static void release_running(watch_object* self) {
     PyMem_Free(self->running);
 }
 
+NONE_METHOD(watch, end_step, end_training_step(self))
+NONE_METHOD(watch, learn_loader, learn_loader(self))
 CLEARS(watch, steps, steps)
 
 #define WATCHED(kind, name) MEMBER(watch, #name, kind, name, 0)
