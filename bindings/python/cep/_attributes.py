@@ -77,20 +77,6 @@ def whole_number(name: str, value: object, minimum: int) -> int:
     raise OptionError(EINVAL, f"{name}: a whole number of at least {minimum} is needed, not {value!r}")
 
 
-def _real_number(name: str, value: object) -> float:
-    if isinstance(value, numbers.Real) and math.isfinite(value) and float(value) >= 0:
-        return float(value)
-    raise OptionError(EINVAL, f"{name}: a finite number of at least 0 is needed, not {value!r}")
-
-
-def _short_text(name: str, value: object, maximum_bytes: int) -> bytes:
-    if isinstance(value, str):
-        text = value.encode()
-        if 0 < len(text) <= maximum_bytes and b"\0" not in text:
-            return text
-    raise OptionError(EINVAL, f"{name}: a string of 1 to {maximum_bytes} bytes is needed, not {value!r}")
-
-
 def empty_struct(is_async: bool = False) -> Attrs:
     """A struct without attributes."""
     return Attrs(struct_size=ctypes.sizeof(Attrs), flags=_ASYNC_FLAG if is_async else 0, coll=-1)
@@ -102,9 +88,14 @@ def attributes_struct(given: Attributes) -> Attrs:
     if given.bytes is not None:
         struct.bytes = whole_number("bytes", given.bytes, 0)
     if given.flops is not None:
-        struct.flops = _real_number("flops", given.flops)
+        if not (isinstance(given.flops, numbers.Real) and math.isfinite(given.flops) and given.flops >= 0):
+            raise OptionError(EINVAL, f"flops: a finite number of at least 0 is needed, not {given.flops!r}")
+        struct.flops = float(given.flops)
     if given.group is not None:
-        struct.group = _short_text("group", given.group, GROUP_MAX_BYTES)
+        text = given.group.encode() if isinstance(given.group, str) else b""
+        if not 0 < len(text) <= GROUP_MAX_BYTES or b"\0" in text:
+            raise OptionError(EINVAL, f"group: a string of 1 to {GROUP_MAX_BYTES} bytes is needed, not {given.group!r}")
+        struct.group = text
     if given.coll is not None:
         if given.group is None:
             raise OptionError(EINVAL, f"coll: {given.coll!r} is an index within a group, and no group is given")

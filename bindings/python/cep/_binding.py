@@ -26,12 +26,6 @@ from ._errors import NOT_FAILURES
 NATIVE, CTYPES = "native", "ctypes"
 
 
-def _addresses() -> tuple[int, ...]:
-    """The addresses of the loaded libcep's functions, in the order of library_calls in native/native.h."""
-    functions = (_ffi.step, _ffi.recording, *_ffi.device_calls)
-    return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
-
-
 def _native_struct(given: Sequence[Any]) -> tuple[ctypes.Structure, int]:
     struct = span_struct(Attributes(*given))
     return struct, ctypes.addressof(struct)
@@ -59,7 +53,8 @@ def _connected(path: str) -> Any:
     objects = (
         _streams.HOST, _ffi.KINDS, whole_number, _native_struct, _streams.current_stream_source, NOT_FAILURES, types.MethodType,
     )  # fmt: skip
-    native.connect(_addresses(), objects)
+    functions = (_ffi.step, _ffi.recording, *_ffi.device_calls)  # in the order of library_calls in native/native.h
+    native.connect(tuple(ctypes.cast(function, ctypes.c_void_p).value for function in functions), objects)
     return native
 
 

@@ -18,12 +18,8 @@ from ._attributes import INT64_MAX
 from ._errors import EINVAL, OptionError
 
 _MOST = 64
+# In names of regions that are part of a step, and not of what a script does before its loop ("load_checkpoint").
 _WORDS_OF_A_PASS = {"forward", "backward", "fwd", "bwd", "step", "iteration"}
-
-
-def _is_of_a_pass(name: str) -> bool:
-    """Whether a region is part of a step, and not of what a script does before its loop ("load_checkpoint")."""
-    return not _WORDS_OF_A_PASS.isdisjoint(re.split("[^a-z]+", name.lower()))
 
 
 class EarlySpans:
@@ -49,7 +45,8 @@ class EarlySpans:
         ended, self._ended = self._ended, []
         for region, start_ns, duration_ns in ended:
             profiler.add_span(region.name, start_ns, duration_ns)
-        return any(_is_of_a_pass(region.name) for region, _, _ in ended)
+        words = {word for region, _, _ in ended for word in re.split("[^a-z]+", region.name.lower())}
+        return not words.isdisjoint(_WORDS_OF_A_PASS)
 
 
 CLOSE_TIMEOUT_S = 5.0
@@ -82,9 +79,4 @@ def close_at_end_of_worker(handle: c_void_p, recording: list[bool]) -> None:
 open_profilers: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def _after_fork_in_child() -> None:
-    for profiler in open_profilers:
-        profiler._turn_off_after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+os.register_at_fork(after_in_child=lambda: [profiler._turn_off() for profiler in open_profilers])

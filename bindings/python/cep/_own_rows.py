@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 READ_LIMIT_BYTES = 256 * 1024
 _LINES_AT_ONCE = 50
@@ -53,7 +53,10 @@ class OwnRows:
             OSError: The file cannot be read.
         """
         with open(self._path, "rb") as file:
-            self._skip_excess(file)
+            size_bytes = file.seek(0, 2)
+            if self._limit_bytes is not None and size_bytes - self._offset_bytes > self._limit_bytes:
+                # On to the first whole line within the limit.
+                self._offset_bytes = file.seek(size_bytes - self._limit_bytes) + len(file.readline())
             file.seek(self._offset_bytes)
             for count, line in enumerate(file, start=1):
                 if not line.endswith(b"\n"):
@@ -62,13 +65,6 @@ class OwnRows:
                 yield line
                 if count % _LINES_AT_ONCE == 0:
                     time.sleep(_PAUSE_S)
-
-    def _skip_excess(self, file: BinaryIO) -> None:
-        """Moves on to the first whole line within the limit."""
-        size_bytes = file.seek(0, 2)
-        if self._limit_bytes is None or size_bytes - self._offset_bytes <= self._limit_bytes:
-            return
-        self._offset_bytes = file.seek(size_bytes - self._limit_bytes) + len(file.readline())
 
 
 def _span_of(line: bytes) -> Optional[OwnSpan]:

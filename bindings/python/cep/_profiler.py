@@ -214,9 +214,7 @@ class Profiler(ProfilerCalls, Handle):
         timeout_ms = milliseconds(timeout)
         with contextlib.suppress(Exception):  # a setting is not worth a failure
             self.add_settings({})
-        self._finalizer.detach()
-        self._enabled = False
-        self._recording.clear()
+        self._turn_off()
         try:
             return self._done_in_time(_ffi.close(self._handle, timeout_ms))
         finally:
@@ -244,8 +242,8 @@ class Profiler(ProfilerCalls, Handle):
         _ffi.check(code)
         return True
 
-    def _turn_off_after_fork(self) -> None:
-        """Turns a forked child's copy off. libcep ignores the child's calls anyway; this saves making them."""
+    def _turn_off(self) -> None:
+        """At the end, and in a forked child, whose calls libcep ignores anyway: this saves making them."""
         self._finalizer.detach()
         self._enabled = False
         self._recording.clear()

@@ -58,7 +58,10 @@ class Region(RegionCalls):
         if inspect.isasyncgenfunction(function):
             wrapper: Callable[..., Any] = self._wrap_async_generator(function)
         elif inspect.iscoroutinefunction(function):
-            wrapper = self._wrap_coroutine(function)
+
+            async def wrapper(*args: Any, **kwargs: Any) -> Any:
+                return await self._await_timed(function(*args, **kwargs))
+
         elif inspect.isgeneratorfunction(function):
             wrapper = self._wrap_generator(function)
         else:
@@ -97,12 +100,6 @@ class Region(RegionCalls):
             raise
         self._end(span, stream, None)
         return result
-
-    def _wrap_coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        async def timed(*args: Any, **kwargs: Any) -> Any:
-            return await self._await_timed(function(*args, **kwargs))
-
-        return timed
 
     def _wrap_async_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
         async def timed(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:

@@ -221,7 +221,10 @@ def _report(folder: Path, status: int, *, directory: Optional[Path], began_s: fl
         found = [] if directory is None else _written_since(directory, began_s)
         if found and directory is not None:
             say(f"rank files written by processes on other hosts or in containers: {len(found)}")
-            _say_verdict(directory, with_summary)
+            if with_summary:
+                _summarize(directory)
+            else:
+                say(f"for the verdict: cep summarize {shlex.quote(str(directory))}")
         elif job.off:
             say("cep is off in each process that trained (CEP_ENABLE, CEP_RANKS), so nothing was recorded")
         elif not job.failures:
@@ -239,13 +242,6 @@ def _written_since(directory: Path, began_s: float) -> list[Path]:
     """The rank files with rows of this job. Clocks of other hosts may be a little behind."""
     paths = directory.glob("cuda_events_rank_*.jsonl")
     return [path for path in paths if path.stat().st_mtime >= began_s - _CLOCK_DIFFERENCE_S and _has_spans(path)]
-
-
-def _say_verdict(directory: Path, with_summary: bool) -> None:
-    if with_summary:
-        _summarize(directory)
-    else:
-        say(f"for the verdict: cep summarize {shlex.quote(str(directory))}")
 
 
 def _report_directory(directory: Path, job: _Job, with_summary: bool) -> None:

@@ -7,9 +7,9 @@ import atexit
 import functools
 import json
 import threading
-import warnings
 from typing import Any, Callable, Iterable, Mapping, Optional, Union
 
+from .._errors import warn
 from .._own_rows import Background, OwnRows
 from .._profiler import Profiler
 
@@ -21,11 +21,7 @@ Logger = Union[Sink, Any]
 
 
 def _tensorboard(writer: Any, prefix: str) -> Sink:
-    def write(metrics: Metrics, step: Optional[int]) -> None:
-        for name, value in metrics.items():
-            writer.add_scalar(name, value, step)
-
-    return write
+    return lambda metrics, step: [writer.add_scalar(name, value, step) for name, value in metrics.items()]
 
 
 def _mlflow(logger: Any, prefix: str) -> Sink:
@@ -45,15 +41,11 @@ def _wandb(run: Any, prefix: str) -> Sink:
     return lambda metrics, step: run.log({**metrics, **({} if step is None else {step_name: step})}, commit=False)
 
 
-def _stepped_log(logger: Any, prefix: str) -> Sink:
-    return lambda metrics, step: logger.log(dict(metrics), step=step)
-
-
 _KINDS: tuple[tuple[str, Callable[[Any, str], Sink]], ...] = (
     ("add_scalar", _tensorboard),
     ("define_metric", _wandb),
     ("log_metrics", _mlflow),
-    ("log", _stepped_log),
+    ("log", lambda logger, _: lambda metrics, step: logger.log(dict(metrics), step=step)),
 )
 
 
@@ -164,18 +156,15 @@ class MetricsLogger:
 
     def _try_to_log(self) -> None:
         try:
-            self._log_rows()
+            if self._profiler.enabled:
+                self._profiler.flush(_FLUSH_TIMEOUT_S)
+            metrics = _aggregates(self._rows.lines(), self._prefix)
+            if metrics:
+                self._sink({**metrics, f"{self._prefix}lost": float(self._profiler.stats.lost)}, self._last_step)
         except Exception as error:  # a logger's failure is no reason to end a training
             self.failed += 1
             if self.failed == 1:
-                warnings.warn(f"cep: metrics are not logged: {error!r}", RuntimeWarning, stacklevel=1)
-
-    def _log_rows(self) -> None:
-        if self._profiler.enabled:
-            self._profiler.flush(_FLUSH_TIMEOUT_S)
-        metrics = _aggregates(self._rows.lines(), self._prefix)
-        if metrics:
-            self._sink({**metrics, f"{self._prefix}lost": float(self._profiler.stats.lost)}, self._last_step)
+                warn(f"metrics are not logged: {error!r}")
 
 
 _loggers: list[MetricsLogger] = []  # of log_metrics(): each until its thread has ended
@@ -195,10 +184,7 @@ def _logger_of(profiler: Profiler, logger: Logger, prefix: str) -> MetricsLogger
         return found
 
 
-@atexit.register
-def _close_all() -> None:
-    for metrics_logger in _loggers:
-        metrics_logger.close()
+atexit.register(lambda: [metrics_logger.close() for metrics_logger in _loggers])
 
 
 def log_metrics(profiler: Profiler, logger: Logger, step: Optional[int] = None, *, prefix: str = "cep/") -> bool:

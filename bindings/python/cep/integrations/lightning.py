@@ -25,14 +25,10 @@ from ._auto import install
 from ._callback import TrainingCallback
 
 
-def _callback_class() -> Any:
-    try:
-        return importlib.import_module("lightning.pytorch").Callback
-    except ImportError:
-        return importlib.import_module("pytorch_lightning").Callback
-
-
-Callback: Any = _callback_class()
+try:
+    Callback: Any = importlib.import_module("lightning.pytorch").Callback
+except ImportError:
+    Callback = importlib.import_module("pytorch_lightning").Callback
 
 __all__ = ["CepCallback"]
 

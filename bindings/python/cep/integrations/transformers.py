@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import math
 import weakref
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
@@ -48,26 +48,17 @@ class CepCallback(TrainingCallback, TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
         super().__init__(profiler, **options)
-        self._trainer: Optional[weakref.ReferenceType[Any]] = None
-
-    def _wrapped_model(self, model: Any) -> Any:
-        trainer = None if self._trainer is None else self._trainer()
-        return model if trainer is None else trainer.model_wrapped
+        self._trainer: Callable[[], Any] = lambda: None
 
     def on_train_begin(
-        self,
-        args: Any,
-        state: Any,
-        control: Any,
-        model: Any = None,
-        optimizer: Any = None,
-        train_dataloader: Any = None,
+        self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, train_dataloader: Any = None,
         **others: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         steps = self._start(args.output_dir, state.global_step)
         if steps is not None:
             self._removals += attach_loaders(steps, [train_dataloader])
-            phases = cep_torch.instrument(steps.profiler, self._wrapped_model(model), optimizer)
+            trainer = self._trainer()
+            phases = cep_torch.instrument(steps.profiler, model if trainer is None else trainer.model_wrapped, optimizer)
             self._removals.append(phases.remove)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:

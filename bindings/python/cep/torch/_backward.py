@@ -21,10 +21,6 @@ graph_task: Callable[[], int] = torch._C._current_graph_task_id
 """The autograd engine's run in this thread; -1: none."""
 
 
-def _listed(output: object) -> list[Tensor]:
-    return list(islice(tensors_in(output), _TENSOR_LIMIT))
-
-
 def tensors_in(output: object, depth: int = _DEPTH_LIMIT) -> Iterator[Tensor]:
     """The tensors of a model's output: of tuples, lists, mappings and dataclasses of these."""
     if isinstance(output, torch.Tensor):
@@ -67,7 +63,8 @@ def matmul_dtype(output: object) -> Optional[str]:
 
 
 if native is not None:
-    native.connect_torch(note_failure, NotFinished, Unmeasured, torch.Tensor, _listed, OrderedDict, inert_hook())
+    listed: Callable[[object], list[Tensor]] = lambda output: list(islice(tensors_in(output), _TENSOR_LIMIT))  # noqa: E731
+    native.connect_torch(note_failure, NotFinished, Unmeasured, torch.Tensor, listed, OrderedDict, inert_hook())
 
 
 class Backward(BackwardCalls):  # type: ignore[misc]

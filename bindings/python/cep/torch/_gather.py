@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import datetime
 import math
 import threading
@@ -83,23 +84,12 @@ class Summary(NamedTuple):
 Times = Mapping[int, float]
 
 
-def _phase_summary(times: Times) -> PhaseSummary:
-    slowest = max(times, key=lambda rank: times[rank])
-    return PhaseSummary(median(times.values()), slowest, times[slowest])
-
-
 def _times_by_rank(measurements: Mapping[int, Measurement], index: Optional[int]) -> Times:
     """The times of the phase with an index, or of the collectives (None), on the ranks that have any."""
     times = {
         rank: (measured.comm_ms if index is None else measured.phases_ms[index]) for rank, measured in measurements.items()
     }
     return {rank: time for rank, time in times.items() if math.isfinite(time)}
-
-
-def _deviation(values: Sequence[float]) -> float:
-    """Median absolute deviation, scaled to the standard deviation of a normal distribution."""
-    center = median(values)
-    return 1.4826 * median(abs(value - center) for value in values)
 
 
 def _excess_ms(times: Times, rank: int) -> float:
@@ -109,7 +99,10 @@ def _excess_ms(times: Times, rank: int) -> float:
 
 
 def _floor_ms(step_ms: float, others: Sequence[float]) -> float:
-    return max(_RELATIVE_FLOOR * step_ms, _DEVIATIONS * _deviation(others), _ABSOLUTE_FLOOR_MS)
+    center = median(others)
+    # Median absolute deviation, scaled to the standard deviation of a normal distribution.
+    deviation_ms = 1.4826 * median(abs(value - center) for value in others)
+    return max(_RELATIVE_FLOOR * step_ms, _DEVIATIONS * deviation_ms, _ABSOLUTE_FLOOR_MS)
 
 
 _Verdict = tuple[Optional[int], Optional[str], float, str]  # the last members of a Summary
@@ -155,9 +148,11 @@ def summarize(measurements: Mapping[int, Measurement], names: Sequence[str]) -> 
         verdict = _verdict_from_waits(comm, phases, step_ms or median(comm.values()))
     else:
         verdict = _verdict_from_phases(phases, step_ms)
-    summaries = {name: _phase_summary(times) for name, times in phases.items()}
-    if comm:
-        summaries["comm"] = _phase_summary(comm)
+    summaries = {}
+    for name, times in (*phases.items(), ("comm", comm)):
+        if times:
+            slowest = max(times, key=lambda rank: times[rank])
+            summaries[name] = PhaseSummary(median(times.values()), slowest, times[slowest])
     first = min(one.first_step for one in measured.values())
     last = max(one.last_step for one in measured.values())
     return Summary(first, last, len(measured), summaries, *verdict)
@@ -273,7 +268,9 @@ class Gather(Handle):
             self._give_up(f"{type(error).__name__}: {error}")
 
     def _gather(self) -> None:
-        mine = to_tensor(self._measure())
+        if self._rows is not None and self._profiler.enabled:
+            self._profiler.flush(_FLUSH_TIMEOUT_S)
+        mine = to_tensor(measure(() if self._rows is None else self._rows.read(), self._phases))
         all_ranks = [torch.empty_like(mine) for _ in self._ranks]
         # The group's own method, which nothing wraps: this is no collective of the trainer's, and gets no row.
         self._group.allgather([all_ranks], [mine]).wait()  # type: ignore[union-attr]
@@ -283,13 +280,6 @@ class Gather(Handle):
         self.summary = self._unpolled = summary
         if self._on_summary is not None and self.rank == self._ranks[0]:
             self._on_summary(summary)
-
-    def _measure(self) -> Measurement:
-        if self._rows is None:
-            return measure((), self._phases)
-        if self._profiler.enabled:
-            self._profiler.flush(_FLUSH_TIMEOUT_S)
-        return measure(self._rows.read(), self._phases)
 
     def _give_up(self, why: str) -> None:
         if self.failure is None:
@@ -310,17 +300,8 @@ def _end_at_exit(thread: threading.Thread, gather: weakref.ref[Gather], group: w
         return
     if alive is not None:
         alive._group = None
-    try:
+    with contextlib.suppress(Exception):  # the trainer has destroyed all groups; this one's threads end with the last reference
         dist.destroy_process_group(own)
-    except Exception:  # the trainer has destroyed all groups; this one's threads end with the last reference
-        pass
-
-
-def _own_group(ranks: Optional[Sequence[int]], timeout_s: float) -> Optional[ProcessGroup]:
-    """A gloo group, which runs nothing on a GPU and so cannot delay the trainer there. None on ranks outside it."""
-    chosen = None if ranks is None else sorted(set(ranks))
-    timeout = datetime.timedelta(seconds=timeout_s)
-    return resolve_group(dist.new_group(chosen, timeout=timeout, backend="gloo"))
 
 
 def gather(
@@ -364,8 +345,9 @@ def gather(
         raise ValueError(f"every_n_recorded_steps: at least 1 is needed, not {every_n_recorded_steps!r}")
     own, failure = None, None
     if distributed_is_initialized():
-        try:
-            own = _own_group(ranks, timeout_s)
+        chosen, timeout = None if ranks is None else sorted(set(ranks)), datetime.timedelta(seconds=timeout_s)
+        try:  # gloo runs nothing on a GPU and so cannot delay the trainer there
+            own = resolve_group(dist.new_group(chosen, timeout=timeout, backend="gloo"))
         except Exception as error:
             failure = f"no process group: {error}"
     made = Gather(profiler, every_n_recorded_steps, phases, on_summary, own)

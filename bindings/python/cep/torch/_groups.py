@@ -13,7 +13,6 @@ from .._native import Indices
 from ._pytorch import ProcessGroup, dist, torch
 
 _ProcessGroup: Any = getattr(dist, "ProcessGroup", ())
-_ID_LENGTH = 8
 
 
 class Group(NamedTuple):
@@ -47,32 +46,23 @@ def shortened(text: str) -> str:
     return f"{kept}~{zlib.crc32(text.encode()):08x}"
 
 
-def _identity(group: ProcessGroup) -> str:
-    """PyTorch's name of the group, or its checksum: the same on all ranks of the group."""
-    given: Any = group
-    name = str(given.group_name)
-    return name if len(name) <= _ID_LENGTH else f"{zlib.crc32(name.encode()):08x}"
+def _at_most(length: int, text: str) -> str:
+    """The text, or its checksum."""
+    return text if len(text) <= length else f"{zlib.crc32(text.encode()):08x}"
 
 
-def _purpose(group: ProcessGroup) -> str:
-    """What the group is for, if PyTorch knows (the dimension of a device mesh)."""
-    description = getattr(group, "group_desc", "") or ""
-    if description in ("", "undefined", "default_pg"):
-        return "group"
-    return str(description[5:] if description.startswith("mesh_") else description)
-
-
-def default_name(group: ProcessGroup) -> str:
+def default_name(group: Any) -> str:
     """A name that all ranks of the group have for it and no other group has.
 
-    "world" for the default group. For others: what the group is for, its ranks, and PyTorch's name of it: "dp:0-6/2#3".
+    "world" for the default group. For others: what the group is for, if PyTorch knows (the dimension of a device mesh), its
+    ranks, and PyTorch's name of it: "dp:0-6/2#3".
     """
     if group is dist.GroupMember.WORLD:
         return "world"
+    purpose = str(getattr(group, "group_desc", "") or "undefined").removeprefix("mesh_")
+    purpose = "group" if purpose in ("undefined", "default_pg") else purpose
     ranks = compact_ranks(dist.get_process_group_ranks(group))
-    if len(ranks) > 24:
-        ranks = f"{zlib.crc32(ranks.encode()):08x}"
-    return shortened(f"{_purpose(group)}:{ranks}#{_identity(group)}")
+    return shortened(f"{purpose}:{_at_most(24, ranks)}#{_at_most(8, str(group.group_name))}")
 
 
 def resolve_group(group: Any) -> Optional[ProcessGroup]:

@@ -107,15 +107,6 @@ class TraceOptions(NamedTuple):
         return self.directory / (f"rank_{rank}.pt.trace.json" if self.tensorboard else f"rank_{rank}_trace.json")
 
 
-def _values(config: Any) -> dict[str, Any]:
-    if isinstance(config, Mapping):
-        unknown = sorted(set(config) - _KEYS)
-        if unknown:
-            raise OptionError(EOPTION, f"{unknown[0]}: not an option of build_profiler: {', '.join(sorted(_KEYS))}")
-        return dict(config)
-    return {key: getattr(config, key) for key in _KEYS if hasattr(config, key)}
-
-
 def _listed_ranks(ranks: Any) -> Optional[tuple[int, ...]]:
     """None for all ranks. Trainers' configurations have a number for one rank, and "all", too."""
     if ranks is None or ranks == "all":
@@ -129,7 +120,11 @@ def _listed_ranks(ranks: Any) -> Optional[tuple[int, ...]]:
 
 def trace_options(config: Any, defaults: Mapping[str, Any] = _DEFAULTS) -> Optional[TraceOptions]:
     """The options in a configuration, checked; None where it is off."""
-    values = {key: value for key, value in _values(config).items() if value is not None} if config is not None else {}
+    given = config if isinstance(config, Mapping) else {key: getattr(config, key, None) for key in _KEYS}
+    unknown = sorted(set(given) - _KEYS)
+    if unknown:
+        raise OptionError(EOPTION, f"{unknown[0]}: not an option of build_profiler: {', '.join(sorted(_KEYS))}")
+    values = {key: value for key, value in given.items() if value is not None}
     if not values.get("enable", bool(values)):
         return None
     start, end = values.get("start_step"), values.get("end_step")
@@ -347,9 +342,6 @@ def _operators(averages: Any) -> str:
     parts = [f"Operators by their own {clock} time:", averages.table(sort_by=sort_by, row_limit=_LONGEST)]
     if flops > 0:
         parts += ["Operators by FLOPs:", averages.table(sort_by="flops", row_limit=_MOST_FLOPS)]
-        parts.append(f"FLOPs of the traced steps: {flops / 1e12:.4g} TFLOP{_rate(flops, device_us)}")
+        rate = f", {flops / device_us / 1e6:.4g} TFLOP/s while kernels ran" if device_us > 0 else ""
+        parts.append(f"FLOPs of the traced steps: {flops / 1e12:.4g} TFLOP{rate}")
     return "\n".join(parts)
-
-
-def _rate(flops: float, device_us: float) -> str:
-    return f", {flops / device_us / 1e6:.4g} TFLOP/s while kernels ran" if device_us > 0 else ""
