@@ -46,10 +46,6 @@ EXTENSION = "_native"
 Settings = Optional[Mapping[str, str]]
 
 
-def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    return []
-
-
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
     """Writes the .dist-info folder alone, which needs no build."""
     project = Project(SOURCE)

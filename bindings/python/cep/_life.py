@@ -31,6 +31,8 @@ class EarlySpans:
         self._ended: list[tuple[Any, int, int]] = []
 
     def enter(self, region: Any) -> None:
+        if not region._profiler._enabled:
+            return
         self._open.setdefault(get_ident(), []).append((region, time.time_ns()))
 
     def leave(self) -> None:

@@ -168,6 +168,7 @@ class Profiler(ProfilerCalls, Handle):
         self._has_unwritten_settings = self._has_device_bytes = False
         self._native_regions: dict[str, Optional[int]] = {}
         self._early = EarlySpans()
+        self._enter_early, self._leave_early = self._early.enter, self._early.leave
         self._attach(self._handle.value or 0, [], {}, on_host, self._sampling)
         self._parts: dict[Any, Any] = {}
         self._at_close: list[Removal] = []  # called once the profiler is closed, the last one first
@@ -356,14 +357,6 @@ class Profiler(ProfilerCalls, Handle):
     def recording(self) -> bool:
         """Whether what begins now is recorded: the current step is sampled, and the profiler is on."""
         return bool(self._recording)
-
-    def _enter_early(self, region: Region) -> None:
-        """Before the first step."""
-        if self._enabled:
-            self._early.enter(region)
-
-    def _leave_early(self) -> None:
-        self._early.leave()
 
     def _move_early(self, has_number: bool) -> None:
         """After the first step has begun. A pass of the loop before it was that step, if the loop has no numbers."""

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import sys
+from pathlib import Path
 from typing import Any, Optional
 
 Settings = dict[str, Any]
@@ -24,40 +26,29 @@ _VARIABLES = """
 
 def _of_torch(torch: Any) -> Settings:
     """Asks nothing that would initialise CUDA, which a fork does not survive."""
-    backends = torch.backends
-    settings = {
+    cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
+    attention = ("flash_sdp", "mem_efficient_sdp", "math_sdp", "cudnn_sdp")
+    return {
         "torch": str(torch.__version__),
         "matmul_precision": torch.get_float32_matmul_precision(),
-        "tf32": bool(backends.cuda.matmul.allow_tf32),
-        "cudnn_tf32": bool(backends.cudnn.allow_tf32),
-        "cudnn_benchmark": bool(backends.cudnn.benchmark),
-        "cudnn_deterministic": bool(backends.cudnn.deterministic),
+        "tf32": bool(cuda.matmul.allow_tf32),
+        "cudnn_tf32": bool(cudnn.allow_tf32),
+        "cudnn_benchmark": bool(cudnn.benchmark),
+        "cudnn_deterministic": bool(cudnn.deterministic),
         "deterministic_algorithms": bool(torch.are_deterministic_algorithms_enabled()),
         "anomaly_detection": bool(torch.is_anomaly_enabled()),
         "threads": torch.get_num_threads(),
+        **{name: bool(getattr(cuda, f"{name}_enabled")()) for name in attention if hasattr(cuda, f"{name}_enabled")},
     }
-    for name in ("flash_sdp", "mem_efficient_sdp", "math_sdp", "cudnn_sdp"):
-        is_enabled = getattr(backends.cuda, f"{name}_enabled", None)
-        if is_enabled is not None:
-            settings[name] = bool(is_enabled())
-    return settings
-
-
-def _cgroup_cores() -> Optional[float]:
-    """The cores that a container may use; None for no limit."""
-    try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError):
-        return None
 
 
 def _of_machine() -> Settings:
     affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    limit = _cgroup_cores()
-    settings: Settings = {"python": platform.python_version(), "cores": cores if limit is None else min(cores, limit)}
+    cores: float = len(affinity(0)) if affinity else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # no limit: a word
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        cores = min(cores, int(quota) / int(period))
+    settings: Settings = {"python": platform.python_version(), "cores": cores}
     local = os.environ.get("LOCAL_WORLD_SIZE", "") or os.environ.get("SLURM_NTASKS_PER_NODE", "")
     if local.isdecimal():
         settings["ranks_on_host"] = int(local)
@@ -116,10 +107,8 @@ def of_training(model: Any = None, optimizer: Any = None, loader: Any = None) ->
 def note_training(profiler: Any, **parts: Any) -> None:
     """Adds of_training() to a profiler's settings, to be written after the first forward. Never raises: a setting is not
     worth a job."""
-    try:
+    with contextlib.suppress(Exception):
         profiler._note_settings(of_training(**parts))
-    except Exception:
-        pass
 
 
 def is_wanted() -> bool:

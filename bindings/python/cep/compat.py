@@ -90,44 +90,25 @@ class CudaEventProfiler:
         self.directory = directory
         self.rank = rank = own_rank() if rank is None else int(rank)
         self.start_step = int(config.get("start_step") or 0)
-        end_step = config.get("end_step")
+        end_step, ranks = config.get("end_step"), config.get("ranks")
         self.end_step = None if end_step is None else int(end_step)
         self.record_every_n_steps = max(int(config.get("record_every_n_steps", _DEFAULT_STRIDE)), 1)
         self.flush_every_n_steps = max(int(config.get("flush_every_n_steps", _DEFAULT_FLUSH_CADENCE)), 1)
-        ranks = config.get("ranks")
         self.ranks = None if ranks is None else frozenset(int(listed) for listed in ranks)
         self.path = Path(directory) / f"cuda_events_rank_{rank}.jsonl"
         backend, layout = config.get("backend", "auto"), config.get("layout") or "spans"
         if layout not in _LAYOUTS:
             raise OptionError(EOPTION, f"layout: {layout!r} is not one of 'spans' and 'flat'")
-        self.enable = bool(enable) and (self.ranks is None or rank in self.ranks) and self._has_clock(backend)
+        self.enable = bool(enable) and (self.ranks is None or rank in self.ranks)
+        if self.enable and backend != "host" and not _has_cuda():
+            warnings.warn("cep: CUDA is not available; the CUDA event profiler is off", RuntimeWarning, stacklevel=2)
+            self.enable = False
         self._begin_lock = threading.Lock()
-        self._profiler = self._open(backend, layout)
-
-    @staticmethod
-    def _has_clock(backend: str) -> bool:
-        if backend == "host" or _has_cuda():
-            return True
-        warnings.warn("cep: CUDA is not available; the CUDA event profiler is off", RuntimeWarning, stacklevel=3)
-        return False
-
-    def _open(self, backend: str, layout: str) -> Profiler:
+        named = ("enable", "directory", "rank", "start_step", "end_step", "record_every_n_steps", "flush_every_n_steps")
+        options: dict[str, Any] = {name: getattr(self, name) for name in named}
         # The rows of this class do not hold world_size, so any value above the rank will do.
-        return Profiler(
-            None,
-            enable=self.enable,
-            directory=self.directory,
-            rank=self.rank,
-            world_size=self.rank + 1,
-            local_rank=0,
-            layout=layout,
-            start_step=self.start_step,
-            end_step=self.end_step,
-            record_every_n_steps=self.record_every_n_steps,
-            flush_every_n_steps=self.flush_every_n_steps,
-            ranks=[self.rank],
-            backend=backend,
-        )
+        options.update(world_size=rank + 1, local_rank=0, ranks=[rank], layout=layout, backend=backend)
+        self._profiler = Profiler(None, **options)
 
     def should_record(self, step: int) -> bool:
         """Whether spans of a step are recorded: the profiler is on, and the step is in the window and on the stride.

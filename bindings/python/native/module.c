@@ -63,6 +63,7 @@ static PyMethodDef functions[] = {
      "Whether there have been spans that a future ends, and how many are not freed."},
     {"turn_codes", turn_codes, METH_VARARGS,
      "Has functions run other code, or their own: a list of (function, its own, the other), and whether."},
+    {"seldom", seldom, METH_O, "What calls a function, at most once a second."},
     {"is_inside", is_inside, METH_NOARGS,
      "Whether this thread is in a function of torch.distributed that is timed: those that it calls get no rows."},
     {NULL, NULL, 0, NULL},

@@ -385,8 +385,11 @@ static inline void nothing_else(const void* object) {}
 typedef struct hook_object {
     PyObject_HEAD PyObject* owner;
     PyObject* original;
+    long long due_ns;  ///< before this time it is not called
     PyObject* (*call)(struct hook_object* self, PyObject* args, PyObject* keywords);
 } hook_object;
+/// What calls a function, at most once a second.
+PyObject* seldom(PyObject* module, PyObject* function);
 PyObject* new_hook(PyObject* owner, PyObject* original, PyObject* (*call)(hook_object*, PyObject*, PyObject*));
 
 #endif

@@ -4,6 +4,7 @@
 #include "native.h"
 
 #include <pthread.h>
+#include <time.h>
 
 library_calls library;
 package_objects package;
@@ -177,6 +178,20 @@ static PyObject* hook_call(hook_object* self, PyObject* args, PyObject* keywords
     return result;
 }
 
+static PyObject* call_when_due(hook_object* self, PyObject* args, PyObject* keywords) {
+    const long long second_ns = 1000000000;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    const long long now_ns = now.tv_sec * second_ns + now.tv_nsec;
+    if (now_ns < self->due_ns) return new_none();
+    self->due_ns = now_ns + second_ns;
+    return PyObject_CallObject(self->owner, NULL);
+}
+
+PyObject* seldom(PyObject* module, PyObject* function) {
+    return new_hook(function, NULL, call_when_due);
+}
+
 /// A copy of a model, deep or pickled, is not timed: DistributedDataParallel takes what is in the place of its call
 /// along.
 static PyObject* hook_reduce(hook_object* self, PyObject* unused) {
@@ -184,4 +199,5 @@ static PyObject* hook_reduce(hook_object* self, PyObject* unused) {
 }
 
 COLLECTED_TYPE(hook, "Hook", 0, original, nothing_else, SLOT(tp_call, hook_call),
+               MEMBERS(MEMBER(hook, "due_ns", T_LONGLONG, due_ns, 0)),
                METHODS(METHOD("__reduce__", NO_ARGUMENT(hook_reduce), NULL)));

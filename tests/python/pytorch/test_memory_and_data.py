@@ -3,14 +3,14 @@
 
 import collections
 import pickle
-import types
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch import _memory, _pytorch  # noqa: E402
+from cep._native import seldom  # noqa: E402
+from cep.torch import _instrument, _memory, _pytorch  # noqa: E402
 
 POOLS = ("allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_bytes")
 
@@ -48,14 +48,14 @@ def test_the_allocators_state_becomes_counters_of_recorded_steps(files, tmp_path
 
 
 def test_instrumented_optimizers_record_memory_at_most_once_a_second(tmp_path, monkeypatch):
-    now = iter([5.0, 5.5, 5.9, 6.1])
-    recorded = []
-    monkeypatch.setattr(_memory, "time", types.SimpleNamespace(monotonic=lambda: next(now)))
+    recorded, made = [], []
     monkeypatch.setattr(_memory, "record_memory", lambda profiler: recorded.append(step))
+    monkeypatch.setattr(_instrument, "seldom", lambda function: made.append(seldom(function)) or made[0])
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
     with cep.Profiler(tmp_path, record_every_n_steps=1, backend="host") as profiler:
         with cep.torch.instrument_optimizers(profiler, optimizer):
             for step in range(4):
+                made[0].due_ns -= 10**9 if step == 3 else 0  # as if a second had passed
                 profiler.step(step)
                 optimizer.step()
     assert recorded == [0, 3]

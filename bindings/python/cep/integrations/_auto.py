@@ -10,6 +10,7 @@ Nothing here raises into the script, prints to standard output, or draws random 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import itertools
@@ -67,9 +68,7 @@ class ModelWatch:
         self.announce = self._phases.announcer()
         """Has a function called before each call of the model. None: no more, and without a recorded step the call is its own."""
         self.announce(self.on_call)
-
-    def remove(self) -> None:
-        self._phases.remove()
+        self.remove = self._phases.remove
 
 
 def patch_loaders(training: Any) -> None:
@@ -108,29 +107,22 @@ def _known_length(iterator: Any) -> float:
 _DEVICES = (torch.device, str, int, torch.Tensor)  # by what Tensor.to() is told a device, and not only a type of numbers
 
 
-class CopyTimer:
-    """Times copies of a batch to the device: each .to() and .cuda() of a tensor on the CPU, on this thread, while it is on: from
-    the batch to the forward, and from the optimizer to the next batch.
+def time_copies(profiler: Profiler, switched: list[bool]) -> list[Removal]:
+    """Times copies of a batch to the device: each .to() and .cuda() of a tensor on the CPU, on this thread, while a list is not
+    empty: from the batch to the forward, and from the optimizer to the next batch.
 
-    The methods of PyTorch's class are replaced once, until remove(). A change of a class at each step would have Python
-    forget what it knows of it, for good from the thousandth on. While it is off, they go through a branch in C.
+    The methods of PyTorch's class are replaced once. A change of a class at each step would have Python forget what it knows
+    of it, for good from the thousandth on. While the list is empty, they go through a branch in C.
     """
-
-    def __init__(self, profiler: Profiler) -> None:
-        self._replaced: list[Replacement] = []
-        self.switched: list[bool] = []  # not empty while it is on
-        region = profiler.region("host_to_device", kind="data")
-        for name, devices in (("to", _DEVICES), ("cuda", None)):
-            original = getattr(torch.Tensor, name)
-            copy = TimedCopy(region, original, devices, torch.device("cpu"), is_compiling)
-            timed: Any = TimedFunction(region, original, copy, self.switched)
-            functools.update_wrapper(timed, original)
-            self._replaced.append(Replacement(torch.Tensor, name, timed))
-
-    def remove(self) -> None:
-        self.switched.clear()
-        for replaced in self._replaced:
-            replaced.remove()
+    region = profiler.region("host_to_device", kind="data")
+    removals: list[Removal] = []
+    for name, devices in (("to", _DEVICES), ("cuda", None)):
+        original = getattr(torch.Tensor, name)
+        copy = TimedCopy(region, original, devices, torch.device("cpu"), is_compiling)
+        timed: Any = TimedFunction(region, original, copy, switched)
+        functools.update_wrapper(timed, original)
+        removals.append(Replacement(torch.Tensor, name, timed).remove)
+    return [*removals, switched.clear]
 
 
 class AutoTraining(TrainingWatch):  # type: ignore[misc]
@@ -149,26 +141,23 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
     """
 
     def __init__(self) -> None:
+        # In C, where native/training.c describes them, are also last_loader, steps, thread, replays, updates, is_off and more.
         self.profiler: Optional[Profiler] = None
-        self.thread = 0  # of the training
-        self.steps: Any = None  # TrainingSteps
-        self.last_loader: Optional[int] = None  # waited for last, by its number
-        self._ended: Any = None
+        self.steps: Any  # TrainingSteps
+        self.has_fetched: bool
         self.watches = True
         """Not where it is off, and where Lightning's callback records."""
-        self.is_off = False
         self.models: list[ModelWatch] = []
         self._searched_levels = 0
         self.optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
         self._parameters: set[int] = set()  # of all models that are watched, by id()
         self._removals: list[Removal] = []
         self.training_loaders: set[int] = set()
-        self.replays = 0  # of CUDA graphs, since an optimizer has stepped
-        self.is_quiet = self.has_fetched = self.has_forward = self.has_found = False
+        self.switched: list[bool] = []  # not empty while copies are timed
         self.open_profilers = vars(open_profilers)["data"]
         self.stepped: set[int] = set()  # the optimizers that have stepped in this step
         self.needed: set[int] = set()
-        self.updates, self.most_updates = 0, _MOST_UPDATES  # by optimizers in this step
+        self.most_updates = _MOST_UPDATES
         self.captures = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
         self.cuda = None if self.captures is None else vars(torch.cuda)
         self.is_grad_enabled = torch.is_grad_enabled
@@ -208,10 +197,8 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
         """Ends the instrumentation for good. Functions that are replaced stay, and do no more than the originals."""
         self.is_off = True
         self.watches = self.is_quiet = False
-        try:
+        with contextlib.suppress(Exception):
             self._close()
-        except Exception:
-            pass
 
     def _close(self) -> None:
         steps, self.steps = self.steps, None
@@ -270,12 +257,9 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
         profiler = self.open()
         if profiler is None:
             return
-        self.recording = profiler._recording
         self.load = profiler.region("data_load", kind="data", stream=HOST)
         self._replay = profiler.region("graph_replay", kind="compute")
-        self.copies = CopyTimer(profiler)
-        self.switched = self.copies.switched
-        self._removals.append(self.copies.remove)
+        self._removals += time_copies(profiler, self.switched)
         if distributed_is_initialized():
             self._removals.append(cep_torch.instrument_collectives(profiler).remove)
         self.steps = TrainingSteps(profiler, 1)

@@ -12,14 +12,14 @@ from typing import Any, Callable, Iterable, Optional, Union
 from .._handle import Removable, Removal, discard
 from .._binding import need_hooks
 from .._errors import tell_mistake, warn
-from .._native import ForwardCalls, OptimizerCalls, Phase
+from .._native import ForwardCalls, OptimizerCalls, Phase, seldom
 from .._profiler import Listener, Profiler, profiler_first
 from .._settings import note_training
 from .._streams import current_stream_source, exchange_device
+from . import _memory
 from ._backward import Backward, backward_of, graph_task, matmul_dtype
 from ._collectives import instrument_collectives
 from ._ddp import time_reductions
-from ._memory import PhasePeaks, memory_recorder
 from ._pytorch import Module, Optimizer, distributed_is_initialized, torch
 
 _NESTED_FRAMES = 8  # the most frames between the hooks of an inner step() and those of the outer
@@ -92,21 +92,21 @@ class _Forward(ForwardCalls):  # type: ignore[misc]
     """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""
 
     def __init__(
-        self, profiler: Profiler, prefix: str, backward: Backward, model: Module, peaks: Optional[PhasePeaks]
+        self, profiler: Profiler, prefix: str, backward: Backward, model: Module, end_peak: Optional[Callable[[str], None]]
     ) -> None:
         forward, no_grad = (Phase(profiler.region(prefix + name, kind="compute")) for name in ("forward", "forward_no_grad"))
         # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
         super().__init__(model, forward, no_grad, backward, graph_task, torch.is_grad_enabled)
-        self._peaks = peaks
+        self._end_peak = end_peak
         self._profiler: Optional[Profiler] = profiler  # until it knows the type of matrix products
         self.after: Optional[Callable[[Any], None]] = self._after
 
     def _after(self, output: Any) -> None:
         """After a forward with gradients."""
-        if self._peaks is None:
+        if self._end_peak is None:
             self.after = None  # no more calls: the first forward told it all
         else:
-            self._peaks.end("forward")
+            self._end_peak("forward")
         profiler, self._profiler = self._profiler, None
         if profiler is not None:
             found = matmul_dtype(output)
@@ -187,14 +187,14 @@ class Instrumentation(Removable):
         """Times the phases of a model and of optimizers, as far as nobody else does. Returns whether it times the model."""
         backward = backward_of(profiler, prefix)
         optimizer_phase = Phase(profiler.region(prefix + "optimizer", kind="compute"))
-        after: list[Callable[[], object]] = [memory_recorder(profiler)] if memory else []
-        peaks = PhasePeaks(profiler) if memory_phases else None
-        if peaks is not None:
-            backward.after = functools.partial(peaks.end, "backward")
-            after.insert(0, functools.partial(peaks.end, "optimizer"))
+        after: list[Callable[[], object]] = [seldom(lambda: _memory.record_memory(profiler))] if memory else []
+        end_peak = _memory.phase_peaks(profiler) if memory_phases else None
+        if end_peak is not None:
+            backward.after = functools.partial(end_peak, "backward")
+            after.insert(0, functools.partial(end_peak, "optimizer"))
         turns: list[Listener] = []  # of what has hooks during recorded steps
         if model is not None and self._claim(profiler, model, prefix):
-            self._forward = _Forward(profiler, prefix, backward, model, peaks)
+            self._forward = _Forward(profiler, prefix, backward, model, end_peak)
             turns.append(self._forward.turn)
         abandon = backward.abandon if self._forward is None else self._forward.abandon
         for optimizer in optimizers:

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 import pickle
-import time
 import weakref
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional
@@ -92,44 +90,23 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
     return True
 
 
-def memory_recorder(profiler: Profiler) -> Callable[[], None]:
-    """Calls record_memory(), at most once a second."""
-    seconds = 1.0
-    next_s = -math.inf
+def phase_peaks(profiler: Profiler) -> Callable[[str], None]:
+    """What records the most memory in a phase at its end, as a counter ``memory.peak_bytes.<phase>``. The next phase begins with
+    what is allocated then: PyTorch's peaks are reset."""
+    failures: list[Exception] = []
 
-    def record() -> None:
-        nonlocal next_s
-        now_s = time.monotonic()
-        if now_s >= next_s:
-            next_s = now_s + seconds
-            record_memory(profiler)
-
-    return record
-
-
-class PhasePeaks:
-    """The most memory in each phase of a recorded step, as counters ``memory.peak_bytes.<phase>``."""
-
-    def __init__(self, profiler: Profiler) -> None:
-        self._profiler = profiler
-        self._has_failed = False
-
-    def end(self, phase: str) -> None:
-        """At the end of a phase. The next one begins with what is allocated now: PyTorch's peaks are reset."""
-        if self._has_failed:
-            return
+    def end(phase: str) -> None:
         try:
-            self._end(phase)
+            found = None if failures else _stats_of(profiler)
+            if found is not None and "allocated_bytes" in found[1]:
+                device, stats = found
+                profiler.counter(f"memory.peak_bytes.{phase}", int(stats["allocated_bytes"]["all"]["peak"]))
+                torch.cuda.reset_peak_memory_stats(device)
         except Exception as error:
-            self._has_failed = True
+            failures.append(error)
             note_failure(error)
 
-    def _end(self, phase: str) -> None:
-        found = _stats_of(self._profiler)
-        if found is not None and "allocated_bytes" in found[1]:
-            device, stats = found
-            self._profiler.counter(f"memory.peak_bytes.{phase}", int(stats["allocated_bytes"]["all"]["peak"]))
-            torch.cuda.reset_peak_memory_stats(device)
+    return end
 
 
 def snapshot_on_oom(
