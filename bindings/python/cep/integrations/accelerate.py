@@ -10,9 +10,6 @@
                 accelerator.backward(loss)
                 optimizer.step()
                 optimizer.zero_grad()
-
-Steps, ``training_step``, ``data_load``, ``host_to_device``, ``forward``, ``backward``, ``optimizer``, collectives and
-memory are recorded with no line in the loop.
 """
 
 from __future__ import annotations

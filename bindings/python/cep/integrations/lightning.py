@@ -36,9 +36,7 @@ __all__ = ["CepCallback"]
 class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
     """Times the phases of each training step of a Lightning Trainer.
 
-    ``training_step`` with ``data_load``, ``host_to_device``, ``forward`` (the module's training_step(), with automatic
-    optimization), ``backward`` and ``optimizer`` in it; a row for each collective, DistributedDataParallel's included;
-    the allocator's counters; marks ``evaluation`` and ``checkpoint``.
+    The rows that cep.integrations lists; ``forward`` is the module's training_step(), with automatic optimization.
 
     A step is an optimizer step, of several batches with gradient accumulation; its number is ``trainer.global_step``
     at its begin.

@@ -5,7 +5,7 @@
     cep.integrations.transformers.instrument(trainer)
     trainer.train()
 
-or ``Trainer(..., callbacks=[CepCallback()])``, which does not record DistributedDataParallel's collectives.
+or ``Trainer(..., callbacks=[CepCallback()])``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,8 @@ __all__ = ["CepCallback", "instrument"]
 class CepCallback(TrainingCallback, TrainerCallback):  # type: ignore[misc]
     """Times the phases of each training step of a Trainer.
 
-    ``training_step`` with ``data_load`` and ``host_to_device`` (which happen in the loader, before any event that a
-    callback sees), ``forward``, ``backward`` and ``optimizer`` in it; the allocator's counters; ``loss`` and
-    ``grad_norm`` as counters where the Trainer logs them; marks ``evaluation`` and ``checkpoint``. In a job with
-    process groups a row for each collective too; those of DistributedDataParallel only with instrument(), which knows
-    the wrapped model.
+    The rows that cep.integrations lists, and ``loss`` and ``grad_norm`` as counters where the Trainer logs them. Those of
+    DistributedDataParallel's collectives only with instrument(), which knows the wrapped model.
 
     A step is an update step, of several micro-batches with gradient accumulation; its number is
     ``state.global_step`` at its begin.

@@ -128,7 +128,7 @@ class Escalation(Handle):
         self._capture: Optional[Capture] = None
         self._paused_until_step = -1
         self._reason: Optional[str] = None
-        self._ended: list[Capture] = []  # whose traces are not written yet
+        self._started: list[Capture] = []
         self._is_on = profiler.path is not None and profiler.enabled and (ranks is None or profiler.rank in ranks)
         if profiler.path is None or not self._is_on:
             return
@@ -146,9 +146,7 @@ class Escalation(Handle):
             self._retire()
             if self._capture is not None:
                 self._capture.stop()
-                self._ended.append(self._capture)
-                self._capture = None
-        for capture in self._ended:
+        for capture in self._started:
             capture.join()
 
     _end = close
@@ -165,7 +163,6 @@ class Escalation(Handle):
             self._capture.step()
             if not self._capture.running:
                 self._paused_until_step = step + self._pause_steps
-                self._ended.append(self._capture)
                 self._capture = None
                 if self._left == 0:
                     self._retire()
@@ -185,6 +182,7 @@ class Escalation(Handle):
         if not capture.start():
             return
         self._capture = capture
+        self._started.append(capture)
         with warned("escalation"):
             self._profiler.mark("escalation", {"reason": reason, "steps": self._steps + 1})
 

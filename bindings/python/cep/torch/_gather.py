@@ -81,6 +81,7 @@ class Summary(NamedTuple):
         return f"steps {self.first_step}-{self.last_step}, {self.ranks} ranks: {self.reason}. {table}"
 
 
+OnSummary = Optional[Callable[[Summary], None]]
 Times = Mapping[int, float]
 
 
@@ -200,21 +201,13 @@ class Gather(Handle):
     """What gather() returns. Thread-safe."""
 
     def __init__(
-        self,
-        profiler: Profiler,
-        every_n_recorded_steps: int,
-        phases: Sequence[str],
-        on_summary: Optional[Callable[[Summary], None]],
-        group: Optional[ProcessGroup],
+        self, profiler: Profiler, every: int, phases: Sequence[str], on_summary: OnSummary, group: Optional[ProcessGroup]
     ) -> None:
         self.summary: Optional[Summary] = None
         """The latest summary, the same on all ranks; None before the first."""
         self.failure: Optional[str] = None
         """Why there will be no more summaries; None while all is well."""
-        self._profiler = profiler
-        self._every = every_n_recorded_steps
-        self._phases = tuple(phases)
-        self._on_summary = on_summary
+        self._profiler, self._every, self._phases, self._on_summary = profiler, every, tuple(phases), on_summary
         self._group = group
         self._ranks: list[int] = [] if group is None else dist.get_process_group_ranks(group)
         self._rows = None if profiler.path is None else OwnRows(profiler.path)
@@ -237,8 +230,10 @@ class Gather(Handle):
     def close(self) -> None:
         """Ends the summaries on this rank. Never waits. Calling it again does nothing. Call it on all ranks at the same
         step, or the others give up after the timeout."""
-        if self._group is not None:
-            self._end_thread()
+        # The thread ends after the rounds that wait already: the other ranks expect this one in them.
+        self._profiler._stop_listening(self._on_step)
+        if self._rounds is not None:
+            self._rounds.end()
 
     _end = close
 
@@ -252,12 +247,6 @@ class Gather(Handle):
             if self._rounds is not None and not self._rounds.ask():
                 self._give_up(f"{_BACKLOG} rounds wait for a rank that does not answer")
         return True
-
-    def _end_thread(self) -> None:
-        """Ends the background thread after the rounds that wait already: the other ranks expect this one in them."""
-        self._profiler._stop_listening(self._on_step)
-        if self._rounds is not None:
-            self._rounds.end()
 
     def _exchange(self, _: object) -> None:
         """Runs on the background thread."""
@@ -284,7 +273,7 @@ class Gather(Handle):
     def _give_up(self, why: str) -> None:
         if self.failure is None:
             self.failure = why
-            self._end_thread()
+            self.close()
             warn(f"no more live summaries: {why}")
 
 
@@ -309,7 +298,7 @@ def gather(
     every_n_recorded_steps: int = 10,
     *,
     phases: Sequence[str] = DEFAULT_PHASES,
-    on_summary: Optional[Callable[[Summary], None]] = None,
+    on_summary: OnSummary = None,
     ranks: Optional[Sequence[int]] = None,
     timeout_s: float = 60.0,
 ) -> Gather:
