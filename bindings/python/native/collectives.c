@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Indices: those of a group's collectives: see cep/torch/_groups.py. AsyncSpan: the span on the host clock of an
+// Indices: those of a group's collectives: see cep/torch/_operations.py. AsyncSpan: the span on the host clock of an
 // asynchronous collective, which its future ends. CollectiveCalls: calls of the functions of torch.distributed on
 // recorded steps: see cep/torch/_collectives.py.
 #include "native.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BackwardCalls and ForwardCalls: the passes of models: see cep/torch/_backward.py and cep/torch/_instrument.py.
+// BackwardCalls and ForwardCalls: the passes of models: see cep/torch/_instrument.py.
 #include "native.h"
 
 // ---- Backward -------------------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from conftest import end_ns
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep.torch._groups import compact_ranks, shortened  # noqa: E402
-from cep.torch._operations import OPERATIONS  # noqa: E402
+from cep.torch._operations import OPERATIONS, compact_ranks, shortened  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
 

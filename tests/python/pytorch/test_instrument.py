@@ -272,7 +272,7 @@ def test_the_backward_is_found_in_any_form_of_output(files, profiler, trainer, p
     packing = Packing()
     with cep.torch.instrument(profiler, packing, None):
         packing(trainer.batch)
-        tensors = list(cep.torch._backward.tensors_in(packing.output))
+        tensors = list(cep.torch._instrument.tensors_in(packing.output))
         tensors[0].sum().backward()
     profiler.close()
     assert names(files) == ["forward", "backward"]

@@ -59,7 +59,7 @@ void* called(void) { return (void*)ncclAllReduce; }
 """
 JOB = LOOKS + """
 import ctypes, os, threading, torch, torch.distributed as dist, cep.torch
-from cep.torch import _collectives, _ddp, _groups, _operations
+from cep.torch import _collectives, _ddp, _operations
 driver, pytorch = ctypes.CDLL(sys.argv[2], mode=ctypes.RTLD_GLOBAL), ctypes.CDLL(sys.argv[3])
 context, stream = ctypes.c_void_p(), ctypes.c_void_p()
 assert driver.cuInit(0) == driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
@@ -92,7 +92,7 @@ dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 EVERY_FUNCTION = """
 with cep.Profiler(sys.argv[1], record_every_n_steps=2) as prof:
     recorder = _collectives.recorder_of(prof)
-    _groups._runs_on_device, dist.get_world_size = lambda group: True, lambda *group: 3
+    _operations._runs_on_device, dist.get_world_size = lambda group: True, lambda *group: 3
     with cep.torch.instrument_collectives(prof):
         assert own is None or called() != own
         prof.step(0)
@@ -238,14 +238,14 @@ def test_buckets_are_rows_and_a_communicator_that_is_replaced_is_found_again(run
 def test_where_the_calls_are_not_seen_a_message_tells_what_has_no_rows(scripts, files):
     _, told = scripts.run("""
 import torch, torch.distributed as dist, cep.torch
-from cep.torch import _ddp, _groups
+from cep.torch import _ddp, _operations
 _ddp._KEYS["cuda"] = "AutogradCPU"
 dist.is_nccl_available = lambda: True
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 tensor = torch.ones(3).as_subclass(type("OnDevice", (torch.Tensor,), {"is_cuda": True}))
 with cep.Profiler(sys.argv[1], record_every_n_steps=1) as prof:
-    _groups._runs_on_device = lambda group: True
+    _operations._runs_on_device = lambda group: True
     with cep.torch.instrument_collectives(prof):
         release = prof._part(_ddp.DDPReductions).hold(dist.group.WORLD, "cuda")
         prof.step(0)

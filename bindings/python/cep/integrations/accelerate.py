@@ -23,7 +23,7 @@ from .._handle import Removable, Removal, patch, undo_all
 from .._profiler import Profiler, profiler_first
 from ..torch._pytorch import torch
 from ..torch._training import TrainingSteps
-from ._loading import attach_loaders
+from ._trainings import attach_loaders
 
 importlib.import_module("accelerate")  # raises now if it is missing
 

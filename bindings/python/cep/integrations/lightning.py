@@ -17,12 +17,11 @@ from .._handle import Replacement
 from .._native import Phase
 from .._region import Region
 from .._streams import HOST
-from ..torch._backward import Backward, backward_of
 from ..torch._ddp import time_reductions
-from ..torch._instrument import claims_of
+from ..torch._instrument import Backward, backward_of, claims_of
 from ..torch._training import TrainingSteps
 from ._auto import install
-from ._callback import TrainingCallback
+from ._trainings import TrainingCallback
 
 
 try:

@@ -17,8 +17,7 @@ from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
-from ._callback import TrainingCallback
-from ._loading import attach_loaders
+from ._trainings import TrainingCallback, attach_loaders
 
 TrainerCallback: Any = importlib.import_module("transformers").TrainerCallback
 

@@ -22,7 +22,7 @@ from .._errors import warn
 from .._native import BucketTimer
 from .._profiler import Profiler
 from ._collectives import recorder_of
-from ._groups import Group
+from ._operations import Group
 from ._pytorch import ProcessGroup, note_failure, torch
 
 _OPERATOR = "allreduce_"

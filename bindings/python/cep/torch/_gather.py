@@ -16,7 +16,7 @@ from .._handle import Handle
 from .._errors import warn
 from .._own_rows import Background, OwnRows, OwnSpan
 from .._profiler import Profiler
-from ._groups import resolve_group
+from ._operations import resolve_group
 from ._pytorch import ProcessGroup, Tensor, dist, distributed_is_initialized, torch
 
 _FLUSH_TIMEOUT_S = 1.0

@@ -11,8 +11,7 @@ from .._profiler import Profiler, profiler_first
 from .._region import TimedIterable, length_of
 from .._settings import note_training
 from .._streams import HOST
-from ._backward import tensors_in
-from ._instrument import instrument
+from ._instrument import instrument, tensors_in
 from ._pytorch import Device, Module, Optimizer, torch
 
 Item = TypeVar("Item")
