@@ -4,7 +4,7 @@
 // CPython 3.9 and later. Where this module is missing, cep/_ctypes_calls.py makes the calls of a step loop, and there
 // are no hooks.
 //
-// Each file uses those before it: streams, region, profiler, timed_function, imports, nccl_calls, collectives,
+// Each file uses those before it: streams, region, profiler, timed_function, nccl_calls, collectives,
 // bucket_timer, passes, optimizer, training, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All

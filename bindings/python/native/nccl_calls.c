@@ -5,10 +5,13 @@
 // What stands before NCCL's functions runs on any thread, without the interpreter's lock, and calls nothing of
 // Python's. It holds the mutex for as long as it takes to copy what it needs, and never within a call of NCCL's or of
 // CUDA's.
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "imports.h"
 #include "native.h"
 
 /// Of NCCL, whose header is not needed to build this.
@@ -57,23 +60,16 @@ bool* inside_of_thread(void) {
     return &here.is_inside;
 }
 
-// ---- In the place of NCCL's functions ------------------------------------------------------------------------------
-
+#define OF_TWO(...) (const void* in, void* out, size_t n, int type, __VA_ARGS__ void* comm, void* stream)
 /// DO(name, parameters, arguments), of functions that end in a communicator and a stream.
 #define EACH_CALL(DO)                                                                                                \
-    DO(AllReduce, (const void* in, void* out, size_t n, int type, int op, void* comm, void* stream),                 \
-       (in, out, n, type, op, comm, stream))                                                                         \
-    DO(ReduceScatter, (const void* in, void* out, size_t n, int type, int op, void* comm, void* stream),             \
-       (in, out, n, type, op, comm, stream))                                                                         \
-    DO(AllGather, (const void* in, void* out, size_t n, int type, void* comm, void* stream),                         \
-       (in, out, n, type, comm, stream))                                                                             \
-    DO(AlltoAll, (const void* in, void* out, size_t n, int type, void* comm, void* stream),                          \
-       (in, out, n, type, comm, stream))                                                                             \
-    DO(Broadcast, (const void* in, void* out, size_t n, int type, int root, void* comm, void* stream),               \
-       (in, out, n, type, root, comm, stream))                                                                       \
+    DO(AllReduce, OF_TWO(int op, ), (in, out, n, type, op, comm, stream))                                            \
+    DO(ReduceScatter, OF_TWO(int op, ), (in, out, n, type, op, comm, stream))                                        \
+    DO(AllGather, OF_TWO(), (in, out, n, type, comm, stream))                                                        \
+    DO(AlltoAll, OF_TWO(), (in, out, n, type, comm, stream))                                                         \
+    DO(Broadcast, OF_TWO(int root, ), (in, out, n, type, root, comm, stream))                                        \
     DO(Bcast, (void* in, size_t n, int type, int root, void* comm, void* stream), (in, n, type, root, comm, stream)) \
-    DO(Reduce, (const void* in, void* out, size_t n, int type, int op, int root, void* comm, void* stream),          \
-       (in, out, n, type, op, root, comm, stream))                                                                   \
+    DO(Reduce, OF_TWO(int op, int root, ), (in, out, n, type, op, root, comm, stream))                               \
     DO(Send, (const void* in, size_t n, int type, int peer, void* comm, void* stream),                               \
        (in, n, type, peer, comm, stream))                                                                            \
     DO(Recv, (void* out, size_t n, int type, int peer, void* comm, void* stream), (out, n, type, peer, comm, stream))
@@ -83,15 +79,159 @@ static int group_end(void);
 #define DECLARE_CALL(name, parameters, arguments) static int nccl##name parameters;
 EACH_CALL(DECLARE_CALL)
 
+// ---- PyTorch's table of imports, in which functions of this module stand before NCCL's
+// --------------------------------
+
+/// A function that libtorch_cuda.so imports, and one that is called in its place.
+typedef struct {
+    const char* name;
+    void* replacement;
+    void* function;   ///< what PyTorch calls without us
+    void** slots[2];  ///< for calls, and for the function's address
+    int slot_count;
+} import;
+
 #define PLACE_OF(name, parameters, arguments) at_##name,
 enum { group_start_at, group_end_at, EACH_CALL(PLACE_OF) import_count };
 #define IMPORT_OF(called, parameters, arguments) \
     [at_##called] = {.name = "nccl" #called, .replacement = (void*)nccl##called},
-static import nccl_imports[import_count] = {
-    [group_start_at] = {.name = "ncclGroupStart", .replacement = (void*)group_start},
-    [group_end_at] = {.name = "ncclGroupEnd", .replacement = (void*)group_end},
-    EACH_CALL(IMPORT_OF)};
-static library_imports pytorch = {.imports = nccl_imports, .count = import_count};
+static import imports[import_count] = {[group_start_at] = {.name = "ncclGroupStart", .replacement = (void*)group_start},
+                                       [group_end_at] = {.name = "ncclGroupEnd", .replacement = (void*)group_end},
+                                       EACH_CALL(IMPORT_OF)};
+
+/// The loaded library.
+static struct {
+    const char* path;
+    uintptr_t base, end;
+    uintptr_t read_only_begin, read_only_end;  ///< pages that the loader has made so after it had filled them in
+    bool was_replaced;
+} pytorch;
+
+#if defined(__x86_64__)
+enum { calls_slot = R_X86_64_JUMP_SLOT, address_slot = R_X86_64_GLOB_DAT };
+#elif defined(__aarch64__)
+enum { calls_slot = R_AARCH64_JUMP_SLOT, address_slot = R_AARCH64_GLOB_DAT };
+#else
+enum { calls_slot = -1, address_slot = -1 };  // nothing is found
+#endif
+
+static uintptr_t page_of(uintptr_t address) {
+    return address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+}
+
+/// What DT_* entries say of relocations and symbols. glibc's loader has made absolute addresses of them.
+typedef struct {
+    uintptr_t symbols, names, calls, others;
+    size_t call_bytes, other_bytes, relative_count;
+} dynamic_tables;
+
+static dynamic_tables tables_in(const ElfW(Dyn) * entry) {
+    dynamic_tables found = {0};
+    for (; entry != NULL && entry->d_tag != DT_NULL; ++entry) {
+        const uintptr_t value = entry->d_un.d_ptr;
+        if (entry->d_tag == DT_SYMTAB) found.symbols = value;
+        if (entry->d_tag == DT_STRTAB) found.names = value;
+        if (entry->d_tag == DT_JMPREL) found.calls = value;
+        if (entry->d_tag == DT_PLTRELSZ) found.call_bytes = value;
+        if (entry->d_tag == DT_RELA) found.others = value;
+        if (entry->d_tag == DT_RELASZ) found.other_bytes = value;
+        if (entry->d_tag == DT_RELACOUNT) found.relative_count = value;
+    }
+    return found;
+}
+
+static void find_slots(const dynamic_tables* tables, uintptr_t first, size_t bytes) {
+    const ElfW(Sym)* symbols = (const ElfW(Sym)*)tables->symbols;
+    const ElfW(Rela)* end = (const ElfW(Rela)*)(first + bytes);
+    for (const ElfW(Rela)* each = (const ElfW(Rela)*)first; each < end; ++each) {
+        const int type = (int)ELF64_R_TYPE(each->r_info);
+        if (type != calls_slot && type != address_slot) continue;
+        const char* name = (const char*)tables->names + symbols[ELF64_R_SYM(each->r_info)].st_name;
+        const uintptr_t address = pytorch.base + each->r_offset;
+        for (import* one = imports; one < imports + import_count && address % sizeof(void*) == 0; ++one)
+            if (strcmp(one->name, name) == 0 && one->slot_count < 2) one->slots[one->slot_count++] = (void**)address;
+    }
+}
+
+static const ElfW(Dyn) * find_segments(const struct dl_phdr_info* info) {
+    const ElfW(Dyn)* dynamic = NULL;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr)* segment = &info->dlpi_phdr[i];
+        const uintptr_t begin = info->dlpi_addr + segment->p_vaddr, end = begin + segment->p_memsz;
+        if (segment->p_type == PT_DYNAMIC) dynamic = (const ElfW(Dyn)*)begin;
+        if (segment->p_type == PT_LOAD && end > pytorch.end) pytorch.end = end;
+        if (segment->p_type != PT_GNU_RELRO) continue;
+        pytorch.read_only_begin = page_of(begin);  // as the loader rounds
+        pytorch.read_only_end = page_of(end);
+    }
+    return dynamic;
+}
+
+static int look_into(struct dl_phdr_info* info, size_t size, void* unused) {
+    const char* slash = strrchr(info->dlpi_name, '/');
+    if (strcmp(slash != NULL ? slash + 1 : info->dlpi_name, "libtorch_cuda.so") != 0) return 0;
+    pytorch.base = info->dlpi_addr;
+    const dynamic_tables tables = tables_in(find_segments(info));
+    if (tables.symbols <= pytorch.base || tables.names <= pytorch.base) return 1;  // not absolute: another loader
+    const size_t relative_bytes = tables.relative_count * sizeof(ElfW(Rela));
+    if (tables.calls > pytorch.base) find_slots(&tables, tables.calls, tables.call_bytes);
+    if (tables.others > pytorch.base && tables.other_bytes > relative_bytes)
+        find_slots(&tables, tables.others + relative_bytes, tables.other_bytes - relative_bytes);
+    pytorch.path = info->dlpi_name;
+    return 1;
+}
+
+/// What PyTorch calls: a slot has the address from the first call on, or from loading. Until then it leads into the
+/// library itself, to what looks the function up.
+static void* function_of(void* handle, const import* wanted) {
+    void* address = __atomic_load_n(wanted->slots[0], __ATOMIC_ACQUIRE);
+    if ((uintptr_t)address < pytorch.base || (uintptr_t)address >= pytorch.end) return address;
+    address = dlsym(RTLD_DEFAULT, wanted->name);
+    return address != NULL ? address : dlsym(handle, wanted->name);
+}
+
+/// Finds the slots and functions of those imports that the loaded library has. False where it is not loaded, or the
+/// format of the machine's libraries is not known.
+static bool find_imports(void) {
+    pytorch.end = pytorch.read_only_begin = pytorch.read_only_end = 0;
+    pytorch.path = NULL;
+    for (import* each = imports; each < imports + import_count; ++each) each->slot_count = 0;
+    if (dl_iterate_phdr(look_into, NULL) == 0 || pytorch.path == NULL) return false;
+    void* handle = dlopen(pytorch.path, RTLD_LAZY | RTLD_NOLOAD);  // not within the iteration, which has another lock
+    bool found = handle != NULL;
+    for (import* each = imports; found && each < imports + import_count; ++each) {
+        if (each->slot_count > 0 && each->function == NULL) each->function = function_of(handle, each);
+        found = each->slot_count == 0 || each->function != NULL;
+    }
+    if (handle != NULL) dlclose(handle);
+    return found;
+}
+
+static bool write_slot(void** slot, void* function) {
+    const uintptr_t page = page_of((uintptr_t)slot);
+    const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    const bool is_read_only = pytorch.read_only_begin <= page && page < pytorch.read_only_end;
+    if (is_read_only && mprotect((void*)page, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+    __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+    if (is_read_only) (void)mprotect((void*)page, bytes, PROT_READ);
+    return true;
+}
+
+/// Has PyTorch call the replacements, or what it called before, but for what somebody else has put into its place
+/// since. That calls ours if it came later: it is left, and never called by ours. False if a page cannot be written.
+static bool turn_imports(bool on) {
+    bool written = true;
+    for (import* each = imports; each < imports + import_count; ++each)
+        for (int at = 0; at < each->slot_count; ++at) {
+            void* now = __atomic_load_n(each->slots[at], __ATOMIC_ACQUIRE);
+            const bool is_ours = on ? !pytorch.was_replaced || now == each->function : now == each->replacement;
+            written = (!is_ours || write_slot(each->slots[at], on ? each->replacement : each->function)) && written;
+        }
+    pytorch.was_replaced |= on;
+    return written;
+}
+
+// ---- In the place of NCCL's functions ------------------------------------------------------------------------------
 
 /// Ends a span, if it is one, with what NCCL has returned.
 static void end_call(timed_call call, int result) {
@@ -112,14 +252,14 @@ static void end_grouped_call(int result) {
 }
 
 static int group_start(void) {
-    const int result = ((int (*)(void))nccl_imports[group_start_at].function)();
+    const int result = ((int (*)(void))imports[group_start_at].function)();
     if (result == nccl_success) ++here.group_depth;
     return result;
 }
 
 static int group_end(void) {
     if (here.group_depth > 0) --here.group_depth;
-    const int result = ((int (*)(void))nccl_imports[group_end_at].function)();
+    const int result = ((int (*)(void))imports[group_end_at].function)();
     if (here.group_depth == 0) end_grouped_call(result);
     return result;
 }
@@ -182,12 +322,12 @@ static timed_call begin_call(int at, size_t count, int type, void* comm, void* s
     return (timed_call){0};
 }
 
-#define DEFINE_CALL(name, parameters, arguments)                                           \
-    static int nccl##name parameters {                                                     \
-        const timed_call call = begin_call(at_##name, n, type, comm, stream);              \
-        const int result = ((int(*) parameters)nccl_imports[at_##name].function)arguments; \
-        end_call(call, result);                                                            \
-        return result;                                                                     \
+#define DEFINE_CALL(name, parameters, arguments)                                      \
+    static int nccl##name parameters {                                                \
+        const timed_call call = begin_call(at_##name, n, type, comm, stream);         \
+        const int result = ((int(*) parameters)imports[at_##name].function)arguments; \
+        end_call(call, result);                                                       \
+        return result;                                                                \
     }
 EACH_CALL(DEFINE_CALL)
 
@@ -226,11 +366,11 @@ static void forget_in_child(void) {
 
 static bool hold_calls(void) {
     if (holds == 0) {
-        if (!find_imports("libtorch_cuda.so", &pytorch) || nccl_imports[at_AllReduce].slot_count == 0) return false;
+        if (!find_imports() || imports[at_AllReduce].slot_count == 0) return false;
         if (!is_ready && pthread_atfork(NULL, NULL, forget_in_child) != 0) return false;
         is_ready = true;
-        if (!replace_imports(&pytorch)) {
-            put_back_imports(&pytorch);
+        if (!turn_imports(true)) {
+            (void)turn_imports(false);
             return false;
         }
     }
@@ -266,7 +406,7 @@ static void turn(nccl_calls_object* self, bool on) {
 static void release_calls(nccl_calls_object* self) {
     turn(self, false);
     forget_comms(self, NULL, NULL);
-    if (self->holds && --holds == 0) put_back_imports(&pytorch);
+    if (self->holds && --holds == 0) (void)turn_imports(false);
     self->holds = false;
 }
 
