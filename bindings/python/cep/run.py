@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Mapping, NoReturn, Optional, Sequence
 
 from ._command import find_command
 from ._launcher import VARIABLE, records
@@ -171,28 +171,6 @@ def _run(command: Sequence[str], environment: Mapping[str, str], own_directory: 
 # ---- What is said at the end of a job: the verdict, or why there is none ---------------------------------------------------
 
 
-class _Job(NamedTuple):
-    """What the processes of a job told."""
-
-    opened: list[dict[str, Any]]
-    """One for each process with a profiler: ``path``, ``rank``, ``world_size``, ``is_own`` (the script's own profiler)."""
-    off: set[int]
-    """The ranks whose profiler is off."""
-    steps: int
-    """The most steps that a process ended with; 0 if none came to its end."""
-    failures: list[str]
-
-
-def _read(folder: Path) -> _Job:
-    told = list(records(folder))
-    return _Job(
-        [record for record in told if record["what"] == "opened"],
-        {record["rank"] for record in told if record["what"] == "off"},
-        max((record["steps"] for record in told if record["what"] == "ended"), default=0),
-        list(dict.fromkeys(record["why"] for record in told if record["what"] in ("failed", "advice"))),
-    )
-
-
 def _has_spans(path: Path) -> bool:
     """Whether a rank file has a span. Looks at its end, where those of this job are."""
     try:
@@ -214,10 +192,15 @@ def _report(folder: Path, status: int, *, directory: Optional[Path], began_s: fl
     """Says what came of a job whose processes left records in a folder. Those on other hosts and in containers leave none: so
     rank files that are newer than its begin are looked for, if their directory is known. A command that failed before it
     trained needs no advice on training."""
-    job = _read(folder)
-    for failure in job.failures:
+    told = list(records(folder))
+    # One for each process with a profiler: path, rank, world_size, is_own (the script's own profiler).
+    opened = [record for record in told if record["what"] == "opened"]
+    off = {record["rank"] for record in told if record["what"] == "off"}
+    steps = max((record["steps"] for record in told if record["what"] == "ended"), default=0)  # 0: none came to its end
+    failures = list(dict.fromkeys(record["why"] for record in told if record["what"] in ("failed", "advice")))
+    for failure in failures:
         say(failure)
-    if not job.opened:
+    if not opened:
         found = [] if directory is None else _written_since(directory, began_s)
         if found and directory is not None:
             say(f"rank files written by processes on other hosts or in containers: {len(found)}")
@@ -225,17 +208,18 @@ def _report(folder: Path, status: int, *, directory: Optional[Path], began_s: fl
                 _summarize(directory)
             else:
                 say(f"for the verdict: cep summarize {shlex.quote(str(directory))}")
-        elif job.off:
+        elif off:
             say("cep is off in each process that trained (CEP_ENABLE, CEP_RANKS), so nothing was recorded")
-        elif not job.failures:
+        elif not failures:
             say(_NOTHING_SEEN if status == 0 else f"the command failed with status {status} before a training step was seen")
         return
-    if not any(_has_spans(Path(record["path"])) for record in job.opened):
-        many = f" of {job.steps}" if job.steps else ""
+    if not any(_has_spans(Path(record["path"])) for record in opened):
+        many = f" of {steps}" if steps else ""
         say(f"no step{many} was recorded; --every 1 records each step but the first")
         return
-    for parent in sorted({str(Path(record["path"]).parent) for record in job.opened}):
-        _report_directory(Path(parent), job, with_summary)
+    for parent in sorted({str(Path(record["path"]).parent) for record in opened}):
+        mine = [record for record in opened if str(Path(record["path"]).parent) == parent]
+        _report_directory(Path(parent), mine, off, with_summary)
 
 
 def _written_since(directory: Path, began_s: float) -> list[Path]:
@@ -244,10 +228,8 @@ def _written_since(directory: Path, began_s: float) -> list[Path]:
     return [path for path in paths if path.stat().st_mtime >= began_s - _CLOCK_DIFFERENCE_S and _has_spans(path)]
 
 
-def _report_directory(directory: Path, job: _Job, with_summary: bool) -> None:
-    mine = [record for record in job.opened if Path(record["path"]).parent == directory]
-    ranks = max(record["world_size"] for record in mine)
-    wanted = set(range(ranks)) - job.off
+def _report_directory(directory: Path, mine: Sequence[Mapping[str, Any]], off: set[int], with_summary: bool) -> None:
+    wanted = set(range(max(record["world_size"] for record in mine))) - off
     there = sum((directory / f"cuda_events_rank_{rank}.jsonl").exists() for rank in wanted)
     command = f"cep summarize {shlex.quote(str(directory))}"
     if not with_summary:

@@ -266,7 +266,9 @@ static PyObject* profiler_attach(profiler_object* self, PyObject* args) {
     self->step = self->library_step = -1;
     set_reference(&self->recording, recording);
     set_reference(&self->regions, regions);
-    return new_none();
+    Py_XDECREF(self->listeners);
+    self->listeners = PyTuple_New(0);
+    return none_if(self->listeners != NULL);
 }
 
 NONE_METHOD(profiler, set_stream_source, set_stream_source(self, argument))
@@ -284,23 +286,6 @@ CLEARS(profiler, recording, listeners)
 static void release_phases(profiler_object* self) {
     PyMem_Free(self->phases);
 }
-
-static PyObject* profiler_listeners(profiler_object* self, void* unused) {
-    Py_XINCREF(self->listeners);
-    return self->listeners != NULL ? self->listeners : PyTuple_New(0);
-}
-
-static int profiler_set_listeners(profiler_object* self, PyObject* listeners, void* unused) {
-    if (listeners == NULL || !PyTuple_Check(listeners)) return PyErr_Format(PyExc_TypeError, "a tuple is needed"), -1;
-    set_reference(&self->listeners, listeners);
-    return 0;
-}
-
-static PyGetSetDef properties[] = {
-    {(char*)"_listeners", (getter)(void (*)(void))profiler_listeners, (setter)(void (*)(void))profiler_set_listeners,
-     NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
 
 static PyMethodDef methods[] = {
     METHOD(
@@ -341,9 +326,10 @@ static PyMethodDef methods[] = {
 };
 
 COLLECTED_TYPE(profiler, "ProfilerCalls", Py_TPFLAGS_BASETYPE, listeners, release_phases,
-               SLOT(tp_clear, profiler_clear), SLOT(tp_methods, methods), SLOT(tp_getset, properties),
+               SLOT(tp_clear, profiler_clear), SLOT(tp_methods, methods),
                MEMBERS(MEMBER(profiler, "_enabled", T_BOOL, enabled, 0),
                        MEMBER(profiler, "_wants_steps", T_BOOL, wants_steps, 0),
+                       MEMBER(profiler, "_listeners", T_OBJECT, listeners, 0),
                        MEMBER(profiler, "_step", T_LONGLONG, step, 0),
                        MEMBER(profiler, "_library_step", T_LONGLONG, library_step, READONLY),
                        MEMBER(profiler, "_recording", T_OBJECT, recording, READONLY),

@@ -19,11 +19,19 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(_FOLDER)
 
 
-def _say(message: str) -> None:
+def _try(what: str, act: Callable[[], object]) -> Any:
+    """The result of a function; None, and a message, if it raises."""
     try:
-        sys.stderr.write("cep run: " + message + "\n")
-    except Exception:  # stderr is closed
-        pass
+        return act()
+    except Exception as error:
+        try:
+            _say("%s is not instrumented: %s: %s" % (what, type(error).__name__, error))
+        except Exception:  # stderr is closed
+            return None
+
+
+def _say(message: str) -> None:
+    sys.stderr.write("cep run: " + message + "\n")
 
 
 def _run_other_sitecustomize() -> None:
@@ -52,24 +60,22 @@ class _PackageFinder:
         return importlib.util.spec_from_file_location("cep", file, submodule_search_locations=[_PACKAGE])
 
 
-_auto: Any = None
-_failed = False
+_auto: list[Any] = []
+
+
+def _import_auto() -> Any:
+    import importlib
+
+    module = importlib.import_module("cep.integrations._auto")
+    module.install()
+    return module
 
 
 def _installed() -> Any:
     """cep.integrations._auto, ready; None if it cannot be imported, which is said once."""
-    global _auto, _failed
-    if _auto is None and not _failed:
-        try:
-            import importlib
-
-            module = importlib.import_module("cep.integrations._auto")
-            module.install()
-            _auto = module
-        except Exception as error:
-            _failed = True
-            _say("this process is not instrumented: %s: %s" % (type(error).__name__, error))
-    return _auto
+    if not _auto:
+        _auto.append(_try("this process", _import_auto))
+    return _auto[0]
 
 
 def _replace(owner: Any, name: str, act: Callable[[Any, Any], object], what: str, is_after: bool) -> None:
@@ -80,12 +86,9 @@ def _replace(owner: Any, name: str, act: Callable[[Any, Any], object], what: str
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs) if is_after else None
-        try:
-            auto = _installed()
-            if auto is not None:
-                act(auto, self)
-        except Exception as error:
-            _say("%s is not instrumented: %s: %s" % (what, type(error).__name__, error))
+        auto = _installed()
+        if auto is not None:
+            _try(what, lambda: act(auto, self))
         return result if is_after else original(self, *args, **kwargs)
 
     setattr(owner, name, functools.wraps(original)(method))
@@ -140,10 +143,7 @@ def _call_after(loader: Any, function: Callable[[Any], None]) -> None:
             del loader.exec_module
         except AttributeError:
             pass
-        try:
-            function(module)
-        except Exception as error:
-            _say("%s is not instrumented: %s: %s" % (module.__name__, type(error).__name__, error))
+        _try(module.__name__, lambda: function(module))
 
     loader.exec_module = exec_module
 
