@@ -14,11 +14,11 @@ from typing import Any, Callable, Optional
 from .. import Profiler
 from .. import torch as cep_torch
 from .._handle import Replacement
-from .._native import Phase
+from .._native import BackwardCalls, Phase
 from .._region import Region
 from .._streams import HOST
 from ..torch._ddp import time_reductions
-from ..torch._instrument import Backward, backward_of, claims_of
+from ..torch._instrument import Claims, backward_of
 from ..torch._training import TrainingSteps
 from ._auto import install
 from ._trainings import TrainingCallback
@@ -51,7 +51,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
 
     def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
         super().__init__(profiler, **options)
-        self._backward: Optional[Backward] = None
+        self._backward: Optional[BackwardCalls] = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         steps = self._start(trainer.default_root_dir, trainer.global_step)
@@ -60,7 +60,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         profiler = steps.profiler
         self._backward = backward_of(profiler, "")
         self._removals += time_reductions(trainer.strategy.model, profiler)
-        release = claims_of(profiler).claim(pl_module)
+        release = profiler._part(Claims).claim(pl_module)
         if release is not None:
             self._removals.append(release)
         self._removals.append(_Actions(steps, trainer, times_forward=release is not None).remove)

@@ -83,22 +83,18 @@ if native is not None:
     native.connect_torch(note_failure, NotFinished, Unmeasured, torch.Tensor, listed, OrderedDict, inert_hook())
 
 
-class Backward(BackwardCalls):  # type: ignore[misc]
-    """Times the backward of the models that share a prefix.
+def backward_of(profiler: Profiler, prefix: str) -> BackwardCalls:
+    """Times the backward of the models of a profiler that share a prefix: a backward through several is one phase.
 
     It begins when the first gradient of a model output is ready, so it does not contain the loss function's own
     backward. It ends after the engine's final callbacks, so it contains the time that DDP and FSDP wait for their
     collectives. It is itself the hook of tensors of the graph, and holds no tensor, so it keeps no graph alive.
-
     Thread-safe: the engine's threads call it.
     """
-
-
-def backward_of(profiler: Profiler, prefix: str) -> Backward:
-    """The only Backward of a profiler and prefix: a backward through several models is one phase."""
-    known: dict[str, Backward] = profiler.__dict__.setdefault("_backwards", {})
+    known: dict[str, BackwardCalls] = profiler.__dict__.setdefault("_backwards", {})
     if prefix not in known:
-        known[prefix] = Backward(profiler, Phase(profiler.region(prefix + "backward", kind="compute")), _queue_callback)
+        phase = Phase(profiler.region(prefix + "backward", kind="compute"))
+        known[prefix] = BackwardCalls(profiler, phase, _queue_callback)
     return known[prefix]
 
 
@@ -130,17 +126,9 @@ def _place_beside(other: Any, timed: Any, has_same_names: bool) -> Optional[str]
         return ""
     if not has_same_names or not hasattr(other, "modules") or not hasattr(timed, "modules"):
         return None
-    if _contains(other, timed):
+    if any(module is timed for module in other.modules()):
         return f", as part of the model {type(other).__name__},"
-    return f", around the model {type(other).__name__}," if _contains(timed, other) else None
-
-
-def _contains(outer: Module, inner: Module) -> bool:
-    return any(module is inner for module in outer.modules())
-
-
-def claims_of(profiler: Profiler) -> Claims:
-    return profiler._part(Claims)
+    return f", around the model {type(other).__name__}," if any(module is other for module in timed.modules()) else None
 
 
 def follow_device_of(model: Module, profiler: Profiler) -> None:
@@ -164,29 +152,27 @@ def follow_device_of(model: Module, profiler: Profiler) -> None:
         )
 
 
-class _Forward(ForwardCalls):  # type: ignore[misc]
+def _forward_of(
+    profiler: Profiler, prefix: str, backward: BackwardCalls, model: Module, end_peak: Optional[Callable[[str], None]]
+) -> ForwardCalls:
     """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""
+    forward, no_grad = (Phase(profiler.region(prefix + name, kind="compute")) for name in ("forward", "forward_no_grad"))
+    # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
+    made = ForwardCalls(model, forward, no_grad, backward, graph_task, torch.is_grad_enabled)
+    unknown = ["the type of matrix products"]
 
-    def __init__(
-        self, profiler: Profiler, prefix: str, backward: Backward, model: Module, end_peak: Optional[Callable[[str], None]]
-    ) -> None:
-        forward, no_grad = (Phase(profiler.region(prefix + name, kind="compute")) for name in ("forward", "forward_no_grad"))
-        # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
-        super().__init__(model, forward, no_grad, backward, graph_task, torch.is_grad_enabled)
-        self._end_peak = end_peak
-        self._profiler: Optional[Profiler] = profiler  # until it knows the type of matrix products
-        self.after: Optional[Callable[[Any], None]] = self._after
-
-    def _after(self, output: Any) -> None:
+    def after(output: Any) -> None:
         """After a forward with gradients."""
-        if self._end_peak is None:
-            self.after = None  # no more calls: the first forward told it all
+        if end_peak is None:
+            made.after = None  # no more calls: the first forward told it all
         else:
-            self._end_peak("forward")
-        profiler, self._profiler = self._profiler, None
-        if profiler is not None:
+            end_peak("forward")
+        if unknown and unknown.pop():
             found = matmul_dtype(output)
             profiler.add_settings({} if found is None else {"matmul_dtype": found})
+
+    made.after = after
+    return made
 
 
 def optimizer_list(given: Union[None, Optimizer, Iterable[Optimizer]]) -> list[Optimizer]:
@@ -226,22 +212,6 @@ def _is_nested_step(optimizer: Optimizer) -> bool:
     return False
 
 
-def _optimizer_timer(
-    optimizer: Optimizer, profiler: Profiler, phase: Phase, before: Callable[[], None], after: list[Callable[[], object]]
-) -> OptimizerCalls:
-    """Times the steps of an optimizer by two hooks, which are on while turn() says so. `before` is called before each step;
-    those in `after`, a list that all optimizers share, after each, until one raises. Copies of the hooks, deep or pickled, do
-    nothing: a checkpoint can be read without this package.
-
-    A closure given to step() is not optimizer time: it runs a forward and a backward. With a closure the span lasts
-    from the end of the closure to the end of step().
-    """
-    is_nested = _is_nested_step if _may_nest(optimizer.__class__) else None
-    hooked: Any = optimizer
-    places = hooked._optimizer_step_pre_hooks, hooked._optimizer_step_post_hooks
-    return OptimizerCalls(profiler, phase, before, after, is_nested, *places)
-
-
 class Instrumentation(Removable):
     """What instrument() and instrument_optimizers() return. remove(), or the end of a ``with`` block, removes
     everything; so does the profiler's close(). Do not call it during a step.
@@ -249,7 +219,7 @@ class Instrumentation(Removable):
     The hooks are on the model and the optimizers during recorded steps only.
     """
 
-    _forward: Optional[_Forward] = None
+    _forward: Optional[ForwardCalls] = None
 
     def _time(
         self,
@@ -270,12 +240,15 @@ class Instrumentation(Removable):
             after.insert(0, functools.partial(end_peak, "optimizer"))
         turns: list[Listener] = []  # of what has hooks during recorded steps
         if model is not None and self._claim(profiler, model, prefix):
-            self._forward = _Forward(profiler, prefix, backward, model, end_peak)
+            self._forward = _forward_of(profiler, prefix, backward, model, end_peak)
             turns.append(self._forward.turn)
         abandon = backward.abandon if self._forward is None else self._forward.abandon
         for optimizer in optimizers:
             if self._claim(profiler, optimizer):
-                turns.append(_optimizer_timer(optimizer, profiler, optimizer_phase, abandon, after).turn)
+                is_nested = _is_nested_step if _may_nest(optimizer.__class__) else None
+                hooked: Any = optimizer
+                places = hooked._optimizer_step_pre_hooks, hooked._optimizer_step_post_hooks
+                turns.append(OptimizerCalls(profiler, optimizer_phase, abandon, after, is_nested, *places).turn)
         for turn in turns:
             self._removals.append(profiler._turn_with_steps(turn))
         self._removals += [backward.unwatch, optimizer_phase.abandon, abandon, functools.partial(self._forget, profiler)]
@@ -283,7 +256,7 @@ class Instrumentation(Removable):
         return self._forward is not None
 
     def _claim(self, profiler: Profiler, timed: Union[Module, Optimizer], prefix: str = "") -> bool:
-        release = claims_of(profiler).claim(timed, prefix)
+        release = profiler._part(Claims).claim(timed, prefix)
         if release is not None:
             self._removals.append(release)
         return release is not None

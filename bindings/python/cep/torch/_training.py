@@ -4,14 +4,15 @@ instrumented as a whole in one line."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, Iterable, Iterator, Optional, TypeVar, Union, cast
+import functools
+from typing import Any, Callable, Generic, Iterable, Iterator, Optional, TypeVar, Union, cast
 
 from .._native import Phase, StepSpans
 from .._profiler import Profiler, profiler_first
 from .._region import TimedIterable, length_of
 from .._settings import note_training
 from .._streams import HOST
-from ._instrument import instrument, tensors_in
+from ._instrument import Instrumentation, instrument, tensors_in
 from ._pytorch import Device, Module, Optimizer, torch
 
 Item = TypeVar("Item")
@@ -106,19 +107,11 @@ class TracedTraining(Generic[Batch]):
     """What trace_training() returns. Can be iterated as often as the loader, and has a length if the loader has."""
 
     def __init__(
-        self,
-        loader: Iterable[Batch],
-        profiler: Profiler,
-        model: Module,
-        optimizer: Union[Optimizer, Iterable[Optimizer], None],
-        device: Any,
-        next_step: int,
-        batches_per_step: int,
-        options: dict[str, Any],
-    ) -> None:
+        self, loader: Iterable[Batch], profiler: Profiler, device: Any, next_step: int, batches_per_step: int,
+        instrument_it: Callable[[], Instrumentation],
+    ) -> None:  # fmt: skip
         self._loader, self._profiler, self._device = loader, profiler, device
-        self._model, self._optimizer, self._options = model, optimizer, options
-        self._batches_per_step = batches_per_step
+        self._batches_per_step, self._instrument_it = batches_per_step, instrument_it
         self._steps: Any = TrainingSteps(profiler, next_step) if profiler.enabled else _StepsThatAreOff(next_step)
         self._waiting = profiler.region("data_load", kind="data", stream=HOST)
         note_training(profiler, loader=loader)
@@ -132,7 +125,7 @@ class TracedTraining(Generic[Batch]):
         return len(self._loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Batch]:
-        with instrument(self._profiler, self._model, self._optimizer, **self._options):
+        with self._instrument_it():
             try:
                 yield from self._batches()
             finally:  # the last step has fewer batches, or the loop was left
@@ -201,4 +194,5 @@ def trace_training(
     """
     if batches_per_step < 1:
         raise ValueError(f"batches_per_step: {batches_per_step} is less than 1")
-    return TracedTraining(loader, profiler, model, optimizer, device, first_step, batches_per_step, options)
+    instrument_it = functools.partial(instrument, profiler, model, optimizer, **options)
+    return TracedTraining(loader, profiler, device, first_step, batches_per_step, instrument_it)
