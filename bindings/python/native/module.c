@@ -76,14 +76,14 @@ static struct PyModuleDef definition = {
     .m_methods = functions,
 };
 
-#define TYPE_VARIABLE(name) PyTypeObject* name##_type;
-EACH_TYPE(TYPE_VARIABLE)
+PyTypeObject EACH_TYPE(TYPE_OF);
 
 static const struct {
     PyTypeObject** type;
     PyType_Spec* spec;
 } types[] = {
-#define TYPE_ROW(name) {&name##_type, &name##_spec},
+#define TYPE_ROW(name) \
+    { &name##_type, &name##_spec }
     EACH_TYPE(TYPE_ROW)};
 
 static bool add_types(PyObject* module) {

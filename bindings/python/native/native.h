@@ -104,7 +104,7 @@ typedef struct {
     void* stream;
 } block;
 
-enum { small_blocks = 2, with_call_count = 2, group_max_bytes = 63 };
+enum { with_call_count = 2, group_max_bytes = 63 };
 
 /// A Group's members.
 enum { group_name_at, group_size_at, group_on_device_at, group_indices_at };
@@ -127,26 +127,18 @@ typedef struct region_object {
     bool has_attrs;   ///< attrs is filled in
     block* blocks;    ///< open `with` blocks, innermost last
     Py_ssize_t block_count, block_capacity;
-    block small[small_blocks];  ///< the first blocks: most regions with attributes are for one use
     cep_attrs attrs;
 } region_object;
 
 /// The module's types.
-#define EACH_TYPE(DO)  \
-    DO(profiler)       \
-    DO(region)         \
-    DO(timed_function) \
-    DO(timed_copy)     \
-    DO(open_spans)     \
-    DO(async_span)     \
-    DO(indices)        \
-    DO(nccl_calls)     \
-    DO(bucket_timer)   \
-    DO(collective_calls) DO(backward) DO(forward) DO(optimizer) DO(steps) DO(watch) DO(hook)
-#define DECLARE_TYPE(name)            \
-    extern PyTypeObject* name##_type; \
-    extern PyType_Spec name##_spec;
-EACH_TYPE(DECLARE_TYPE)
+#define EACH_TYPE(DO)                                                                                                \
+    DO(profiler), DO(region), DO(timed_function), DO(timed_copy), DO(open_spans), DO(async_span), DO(indices),       \
+        DO(nccl_calls), DO(bucket_timer), DO(collective_calls), DO(backward), DO(forward), DO(optimizer), DO(steps), \
+        DO(watch), DO(hook)
+#define TYPE_OF(name) *name##_type
+#define SPEC_OF(name) name##_spec
+extern PyTypeObject EACH_TYPE(TYPE_OF);
+extern PyType_Spec EACH_TYPE(SPEC_OF);
 
 static inline bool is_given(const PyObject* object) {
     return object != NULL && object != Py_None;

@@ -99,11 +99,10 @@ enum { name_at, kind_at, stream_at, first_attribute, argument_count = first_attr
 static const char* const argument_names[argument_count] = {"name",  "kind",  "stream", "bytes",
                                                            "flops", "group", "coll",   "meta"};
 
-/// The arguments of region() and phase(). NULL: not given; of the attributes None.
+/// The arguments of region() and phase(); None: not given.
 typedef struct {
     PyObject* given[argument_count];
     bool has_attributes;
-    bool is_wrong;
 } look_up;
 
 static int argument_at(PyObject* name) {
@@ -115,27 +114,31 @@ static int argument_at(PyObject* name) {
     return -1;
 }
 
-static void read_look_up(PyObject* const* args, Py_ssize_t count, PyObject* names, look_up* wanted) {
+static bool read_look_up(PyObject* const* args, Py_ssize_t count, PyObject* names, look_up* wanted) {
     const Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
-    *wanted = (look_up){.is_wrong = count > argument_count};
+    bool is_wrong = count > argument_count;
+    *wanted = (look_up){.has_attributes = false};
     for (Py_ssize_t i = 0; i < count && i < argument_count; ++i) wanted->given[i] = args[i];
     for (Py_ssize_t i = 0; i < named; ++i) {
         const int at = argument_at(PyTuple_GetItem(names, i));
-        if (at < 0 || wanted->given[at] != NULL)
-            wanted->is_wrong = true;
-        else
-            wanted->given[at] = args[count + i];
+        is_wrong |= at < 0 || wanted->given[at] != NULL;
+        if (!is_wrong) wanted->given[at] = args[count + i];
     }
-    for (PyObject** each = wanted->given + first_attribute; each < wanted->given + argument_count; ++each) {
-        wanted->has_attributes |= is_given(*each);
-        if (*each == NULL) *each = Py_None;
+    if (is_wrong || wanted->given[name_at] == NULL) {
+        PyErr_SetString(PyExc_TypeError, "name, kind, stream, bytes, flops, group, coll and meta are the arguments");
+        return false;
     }
+    for (int at = kind_at; at < argument_count; ++at) {
+        if (wanted->given[at] == NULL) wanted->given[at] = Py_None;
+        wanted->has_attributes |= at >= first_attribute && wanted->given[at] != Py_None;
+    }
+    return true;
 }
 
 /// The first region of the name, if it is known and the kind is valid (borrowed); NULL without an exception if not.
 static region_object* first_region(profiler_object* self, const look_up* wanted) {
     PyObject* kind = wanted->given[kind_at];
-    if (wanted->given[name_at] == NULL || wanted->is_wrong || self->regions == NULL) return NULL;
+    if (self->regions == NULL) return NULL;
     PyObject* region = PyDict_GetItemWithError(self->regions, wanted->given[name_at]);
     if (region != NULL && is_given(kind) && PyDict_Contains(package.kinds, kind) != 1) region = NULL;
     PyErr_Clear();  // not hashable: the slow way tells
@@ -172,24 +175,16 @@ static PyObject* known_region(profiler_object* self, const look_up* wanted) {
     return (PyObject*)found;
 }
 
-/// Python's _make_region(), with the same arguments.
-static PyObject* make_region(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    PyObject* method = ATTRIBUTE((PyObject*)self, "_make_region");
-    PyObject* positional = method != NULL ? tuple_of(args, count) : NULL;
-    PyObject* keywords = positional != NULL ? PyDict_New() : NULL;
-    const Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
-    for (Py_ssize_t i = 0; keywords != NULL && i < named; ++i)
-        if (PyDict_SetItem(keywords, PyTuple_GetItem(names, i), args[count + i]) != 0) Py_CLEAR(keywords);
-    PyObject* region = keywords != NULL ? PyObject_Call(method, positional, keywords) : NULL;
-    DROP(method, positional, keywords);
-    return region;
-}
-
 static PyObject* profiler_region(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     look_up wanted;
-    read_look_up(args, count, names, &wanted);
+    if (!read_look_up(args, count, names, &wanted)) return NULL;
     PyObject* region = known_region(self, &wanted);
-    return region != NULL || PyErr_Occurred() != NULL ? region : make_region(self, args, count, names);
+    if (region != NULL || PyErr_Occurred() != NULL) return region;
+    PyObject* method = ATTRIBUTE((PyObject*)self, "_make_region");
+    PyObject* given = tuple_of(wanted.given, argument_count);
+    if (method != NULL && given != NULL) region = PyObject_CallObject(method, given);
+    DROP(method, given);
+    return region;
 }
 
 // ---- The current phase ---------------------------------------------------------------------------------------------

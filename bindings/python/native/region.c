@@ -122,27 +122,21 @@ bool begin_span(region_object* self, cep_span* span, void** stream) {
     return true;
 }
 
-/// Copies the type's name, cut to whole characters of at most error_max_bytes.
-static bool error_name(PyObject* error, char* out) {
+static bool end_failed_span(region_object* self, cep_span span, void* stream, PyObject* error) {
     PyObject* name = ATTRIBUTE(error, "__name__");
     PyObject* text = name != NULL ? PyUnicode_AsUTF8String(name) : NULL;
     Py_XDECREF(name);
     if (text == NULL) return false;
+    char cut[error_max_bytes + 1];  // to whole characters
     Py_ssize_t size = PyBytes_Size(text);
     const char* bytes = PyBytes_AsString(text);
     if (size > error_max_bytes)
         for (size = error_max_bytes; size > 0 && ((unsigned char)bytes[size] & 0xC0) == 0x80;) --size;
-    memcpy(out, bytes, (size_t)size);
-    out[size] = '\0';
+    memcpy(cut, bytes, (size_t)size);
+    cut[size] = '\0';
     Py_DECREF(text);
-    return true;
-}
-
-static bool end_failed_span(region_object* self, cep_span span, void* stream, PyObject* error) {
-    char name[error_max_bytes + 1];
-    if (!error_name(error, name)) return false;
     cep_attrs attrs = CEP_ATTRS_INIT;
-    attrs.error = name;
+    attrs.error = cut;
     WITHOUT_LOCK(self, (void)library.end_with(self->handle, span, stream, &attrs));
     return true;
 }
@@ -162,11 +156,6 @@ bool end_span(region_object* self, cep_span span, void* stream, PyObject* error)
 // finds its own block.
 
 static bool push_block(region_object* self, block entered) {
-    if (self->block_count == small_blocks && self->blocks == self->small) {
-        block* blocks = PyMem_Malloc(sizeof self->small);
-        if (blocks == NULL) return PyErr_NoMemory() != NULL;
-        self->blocks = memcpy(blocks, self->small, sizeof self->small);
-    }
     if (!make_room((void**)&self->blocks, self->block_count, &self->block_capacity, sizeof entered)) return false;
     self->blocks[self->block_count++] = entered;
     return true;
@@ -228,17 +217,9 @@ static PyObject* region_end(region_object* self, PyObject* args) {
 
 // ---- The type ------------------------------------------------------------------------------------------------------
 
-/// An address or None.
-static bool optional_address(PyObject* given, void** address, bool* has_address) {
-    *has_address = is_given(given);
-    return !*has_address || address_of(given, address);
-}
-
 /// All but the handle and the stream.
 static void fill_region(region_object* self, PyObject* profiler, PyObject* name, PyObject* attributes) {
     self->keeps_lock = (char)(((profiler_object*)profiler)->on_host || (self->has_stream && self->stream == CEP_HOST));
-    self->blocks = self->small;
-    self->block_capacity = small_blocks;
     set_reference(&self->profiler, profiler);
     set_reference(&self->name, name);
     set_reference(&self->attributes, attributes);
@@ -247,11 +228,11 @@ static void fill_region(region_object* self, PyObject* profiler, PyObject* name,
 static int region_init(region_object* self, PyObject* args, PyObject* keywords) {
     PyObject *profiler = NULL, *name = NULL, *handle = NULL, *stream = NULL, *attributes = NULL;
     void* address = NULL;
-    bool has_handle = false;
     if (self->profiler != NULL) return 0;
     if (!PyArg_ParseTuple(args, "O!OOOO", profiler_type, &profiler, &name, &handle, &stream, &attributes)) return -1;
-    if (!optional_address(handle, &address, &has_handle)) return -1;
-    if (!optional_address(stream, &self->stream, &self->has_stream)) return -1;
+    self->has_stream = is_given(stream);
+    if (is_given(handle) && !address_of(handle, &address)) return -1;
+    if (self->has_stream && !address_of(stream, &self->stream)) return -1;
     self->handle = address;
     fill_region(self, profiler, name, attributes);
     return 0;
@@ -271,7 +252,7 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
 CLEARS(region, next, with_calls[with_call_count - 1])
 
 static void release_blocks(region_object* self) {
-    if (self->blocks != self->small) PyMem_Free(self->blocks);
+    PyMem_Free(self->blocks);
 }
 
 static PyMethodDef methods[] = {
