@@ -38,8 +38,7 @@ static void indices_free(PyObject* object) {
 }
 
 DEFINE_TYPE(indices, "Indices", 0, SLOT(tp_new, indices_new), SLOT(tp_dealloc, indices_free),
-            METHODS(METHOD("take", ARGUMENTS(indices_take),
-                           "The next index in a step; the one after it is `count` higher.")));
+            METHODS(ROW(indices, take, ARGUMENTS, "The next index in a step; the one after it is `count` higher.")));
 
 // ---- AsyncSpan ------------------------------------------------------------------------------------------------------
 
@@ -167,9 +166,9 @@ static void release_span(async_span_object* self) {
 
 COLLECTED_TYPE(async_span, "AsyncSpan", 0, future, release_span, SLOT(tp_new, async_span_new),
                SLOT(tp_call, async_span_call),
-               METHODS(METHOD("fail", ONE_ARGUMENT(async_span_fail),
-                              "Ends the span now: with an exception of this type, or None."),
-                       METHOD("end_with", ONE_ARGUMENT(async_span_end_with), "Ends the span when a Work is done.")));
+               METHODS(ROW(async_span, fail, ONE_ARGUMENT,
+                           "Ends the span now: with an exception of this type, or None."),
+                       ROW(async_span, end_with, ONE_ARGUMENT, "Ends the span when a Work is done.")));
 
 // ---- CollectiveCalls ------------------------------------------------------------------------------------------------
 
@@ -382,6 +381,6 @@ static PyObject* calls_run(collective_calls_object* self, PyObject* args) {
 TAKES(collective_calls, profiler_type, &PyDict_Type, &PyDict_Type, NULL)
 COLLECTED_TYPE(collective_calls, "CollectiveCalls", Py_TPFLAGS_BASETYPE, world, nothing_else,
                SLOT(tp_init, collective_calls_init),
-               METHODS(METHOD("run", ARGUMENTS(calls_run),
-                              "Makes a call of a function of torch.distributed on a recorded step, and times it: a "
-                              "Function, all arguments by name, and those that are passed on.")));
+               METHODS(ROW(calls, run, ARGUMENTS,
+                           "Makes a call of a function of torch.distributed on a recorded step, and times it: a "
+                           "Function, all arguments by name, and those that are passed on.")));

@@ -32,6 +32,7 @@
 #define FAST_WITH_NAMES(function) CALLED(function), METH_FASTCALL | METH_KEYWORDS
 #define METHOD(name, function, text) \
     { name, function, text }
+#define ROW(kind, method, called, text) METHOD(#method, called(kind##_##method), text)
 
 /// The functions of the loaded libcep, in the order in which connect() takes their addresses.
 typedef struct {

@@ -461,13 +461,12 @@ static PyObject* nccl_calls_forget(nccl_calls_object* self, PyObject* indices) {
 TAKES(nccl_calls, region_type)
 COLLECTED_TYPE(
     nccl_calls, "NcclCalls", Py_TPFLAGS_BASETYPE, region, release_calls, SLOT(tp_init, nccl_calls_init),
-    METHODS(METHOD("hold", NO_ARGUMENT(nccl_calls_hold),
-                   "Has PyTorch call NCCL through this module; returns whether it does."),
-            METHOD("release", NO_ARGUMENT(nccl_calls_release), "No longer, and times no model's communicators."),
-            METHOD("turn", ONE_ARGUMENT(nccl_calls_turn),
-                   "Whether the models' communicators are timed now. Forgets those that were not used since the last "
-                   "time, where others were."),
-            METHOD("time_comm", ARGUMENTS(nccl_calls_time_comm),
-                   "Times a model's communicator: its address, the attributes of its rows, and the group's Indices."),
-            METHOD("times", ONE_ARGUMENT(nccl_calls_times), "Whether it does so for a group's Indices."),
-            METHOD("forget", ONE_ARGUMENT(nccl_calls_forget), "No longer does so.")));
+    METHODS(ROW(nccl_calls, hold, NO_ARGUMENT, "Has PyTorch call NCCL through this module; returns whether it does."),
+            ROW(nccl_calls, release, NO_ARGUMENT, "No longer, and times no model's communicators."),
+            ROW(nccl_calls, turn, ONE_ARGUMENT,
+                "Whether the models' communicators are timed now. Forgets those that were not used since the last "
+                "time, where others were."),
+            ROW(nccl_calls, time_comm, ARGUMENTS,
+                "Times a model's communicator: its address, the attributes of its rows, and the group's Indices."),
+            ROW(nccl_calls, times, ONE_ARGUMENT, "Whether it does so for a group's Indices."),
+            ROW(nccl_calls, forget, ONE_ARGUMENT, "No longer does so.")));

@@ -138,8 +138,8 @@ static int optimizer_init(optimizer_object* self, PyObject* args, PyObject* keyw
 
 CLEARS(optimizer, places[begin_at], hooks[end_at])
 
-COLLECTED_TYPE(optimizer, "OptimizerCalls", Py_TPFLAGS_BASETYPE, hooks[end_at], nothing_else,
-               SLOT(tp_init, optimizer_init), SLOT(tp_clear, optimizer_clear),
-               METHODS(METHOD("turn", ONE_ARGUMENT(optimizer_turn),
-                              "Puts the hooks on, or takes them off where no step is open, of another thread. Whether "
-                              "they are to go off.")));
+COLLECTED_TYPE(
+    optimizer, "OptimizerCalls", Py_TPFLAGS_BASETYPE, hooks[end_at], nothing_else, SLOT(tp_init, optimizer_init),
+    SLOT(tp_clear, optimizer_clear),
+    METHODS(ROW(optimizer, turn, ONE_ARGUMENT,
+                "Puts the hooks on, or takes them off where no step is open. Whether they are still to go off.")));

@@ -133,13 +133,12 @@ COLLECTED_TYPE(
     backward, "BackwardCalls", Py_TPFLAGS_BASETYPE, leaf_hooks, nothing_else, SLOT(tp_init, backward_init),
     SLOT(tp_clear, backward_clear), SLOT(tp_call, backward_call),
     MEMBERS(MEMBER(backward, "after", T_OBJECT, after, 0)),
-    METHODS(
-        METHOD("watch", ONE_ARGUMENT(backward_watch),
-               "Has the phase begin at the first gradient of a recorded forward's output."),
-        METHOD("unwatch", NO_ARGUMENT(backward_unwatch), "Removes the hooks of parameters and inputs."),
-        METHOD("__reduce__", NO_ARGUMENT(reduce_hook), NULL),
-        METHOD("abandon", NO_ARGUMENT(backward_abandon),
-               "Ends what an optimizer's step ends: collectives that are done, and a backward whose engine raised.")));
+    METHODS(ROW(backward, watch, ONE_ARGUMENT,
+                "Has the phase begin at the first gradient of a recorded forward's output."),
+            ROW(backward, unwatch, NO_ARGUMENT, "Removes the hooks of parameters and inputs."),
+            METHOD("__reduce__", NO_ARGUMENT(reduce_hook), NULL),
+            ROW(backward, abandon, NO_ARGUMENT,
+                "Ends what an optimizer's step ends: collectives that are done, and a backward whose engine raised.")));
 
 // ---- Forward --------------------------------------------------------------------------------------------------------
 
@@ -286,11 +285,8 @@ CLEARS(forward, before, beside)
 COLLECTED_TYPE(
     forward, "ForwardCalls", Py_TPFLAGS_BASETYPE, beside, nothing_else, SLOT(tp_init, forward_init),
     SLOT(tp_clear, forward_clear), MEMBERS(MEMBER(forward, "after", T_OBJECT, after, 0)),
-    METHODS(
-        METHOD("turn", ONE_ARGUMENT(forward_turn),
-               "Turns the timing of the model's calls on; off where no call is open, of another thread; None: off.\n"
-               "Whether it is to go off."),
-        METHOD("announce", ONE_ARGUMENT(forward_announce),
-               "Has a function called before each call of the model; None: no more."),
-        METHOD("abandon", NO_ARGUMENT(forward_abandon),
-               "Ends what an optimizer's step ends: also a forward of this thread, in which it steps.")));
+    METHODS(ROW(forward, turn, ONE_ARGUMENT,
+                "Times calls; no more where no call is open, of another thread; None: no more. Whether it goes on."),
+            ROW(forward, announce, ONE_ARGUMENT, "Has a function called before each call of the model; None: no more."),
+            ROW(forward, abandon, NO_ARGUMENT,
+                "Ends what an optimizer's step ends: also a forward of this thread, in which it steps.")));

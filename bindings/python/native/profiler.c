@@ -283,16 +283,14 @@ static void release_phases(profiler_object* self) {
 }
 
 static PyMethodDef methods[] = {
-    METHOD(
-        "step", FAST_WITH_NAMES(profiler_step),
+    ROW(profiler, step, FAST_WITH_NAMES,
         "step($self, /, step=None)\n--\n\n"
         "Begins a step of the trainer. It decides whether what follows is recorded.\n\n"
         "Steps may jump, repeat and go back. Never waits; no I/O. step: at least 0; None: one more than the last.\n"
         "Raises OptionError for others. Regions before the first step are timed on the host clock and belong to it.\n"
         "The first step without a number is 0; 1 if a region before it has \"forward\", \"backward\", \"step\" or\n"
         "\"iteration\" in its name: that was step 0, of a loop that calls step() at the end of each pass."),
-    METHOD(
-        "region", FAST_WITH_NAMES(profiler_region),
+    ROW(profiler, region, FAST_WITH_NAMES,
         "region($self, /, name, kind=None, stream=None, bytes=None, flops=None, group=None, coll=None, "
         "meta=None)\n--\n\n"
         "A phase to time, as a context manager or decorator. Calling it again for the same name is cheap.\n\n"
@@ -303,16 +301,15 @@ static PyMethodDef methods[] = {
         "are attributes of every span: bytes moved, floating-point operations, process group and index of a "
         "collective,\n"
         "and a JSON object. Raises OptionError for an invalid name, kind or stream."),
-    METHOD(
-        "phase", FAST_WITH_NAMES(profiler_phase),
+    ROW(profiler, phase, FAST_WITH_NAMES,
         "phase($self, /, name, kind=None, stream=None)\n--\n\n"
         "Ends this thread's current phase, if it has one, and begins the next, with one event for both.\n\n"
         "Phases chain across steps, so N phases a step cost N event records. end_phase() ends the last one. An "
         "exception\n"
         "does not end a phase and does not mark its row. Each thread has a current phase of its own. Arguments as for\n"
         "region()."),
-    METHOD("end_phase", NO_ARGUMENT(profiler_end_phase),
-           "end_phase($self, /)\n--\n\nEnds this thread's current phase, if it has one."),
+    ROW(profiler, end_phase, NO_ARGUMENT,
+        "end_phase($self, /)\n--\n\nEnds this thread's current phase, if it has one."),
     METHOD("_attach", ARGUMENTS(profiler_attach), NULL),
     METHOD("_set_stream_source", ONE_ARGUMENT(profiler_set_stream_source), NULL),
     METHOD("_set_device", ARGUMENTS(profiler_set_device), NULL),

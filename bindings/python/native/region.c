@@ -404,10 +404,10 @@ static int open_spans_init(open_spans_object* self, PyObject* args, PyObject* ke
 
 COLLECTED_TYPE(open_spans, "Phase", Py_TPFLAGS_BASETYPE, region, nothing_else, SLOT(tp_init, open_spans_init),
                SLOT(nb_bool, open_spans_bool),
-               METHODS(METHOD("begin", ONE_ARGUMENT(open_spans_begin),
-                              "Begins a span. A span of the key that is still open ends as NotFinished."),
-                       METHOD("end", FAST(open_spans_end), "Ends the key's span, if any."),
+               METHODS(ROW(open_spans, begin, ONE_ARGUMENT,
+                           "Begins a span. A span of the key that is still open ends as NotFinished."),
+                       ROW(open_spans, end, FAST, "Ends the key's span, if any."),
                        METHOD("__enter__", NO_ARGUMENT(open_spans_enter),
                               "Begins a span of the key None on a recorded step."),
                        METHOD("__exit__", FAST(open_spans_exit), NULL),
-                       METHOD("abandon", NO_ARGUMENT(open_spans_abandon), "Ends all open spans as NotFinished.")));
+                       ROW(open_spans, abandon, NO_ARGUMENT, "Ends all open spans as NotFinished.")));

@@ -47,16 +47,15 @@ static int steps_init(steps_object* self, PyObject* args, PyObject* keywords) {
     return 0;
 }
 
-COLLECTED_TYPE(steps, "StepSpans", Py_TPFLAGS_BASETYPE, span, nothing_else, SLOT(tp_init, steps_init),
-               MEMBERS(MEMBER(steps, "profiler", T_OBJECT, profiler, READONLY),
-                       MEMBER(steps, "next_step", T_LONGLONG, next_step, 0), MEMBER(steps, "made", T_LONGLONG, made, 0),
-                       MEMBER(steps, "is_under_way", T_BOOL, is_under_way, READONLY)),
-               METHODS(METHOD("begin", FAST(steps_begin),
-                              "Begins the next step, unless it has begun. Its number is one more than the last, unless "
-                              "it is given."),
-                       METHOD("end", NO_ARGUMENT(steps_end), "Ends the step, if it has begun."),
-                       METHOD("abandon", NO_ARGUMENT(steps_abandon),
-                              "Ends the step, if it has begun, as not finished.")));
+COLLECTED_TYPE(
+    steps, "StepSpans", Py_TPFLAGS_BASETYPE, span, nothing_else, SLOT(tp_init, steps_init),
+    MEMBERS(MEMBER(steps, "profiler", T_OBJECT, profiler, READONLY),
+            MEMBER(steps, "next_step", T_LONGLONG, next_step, 0), MEMBER(steps, "made", T_LONGLONG, made, 0),
+            MEMBER(steps, "is_under_way", T_BOOL, is_under_way, READONLY)),
+    METHODS(ROW(steps, begin, FAST,
+                "Begins the next step, unless it has begun: the one after the last, unless its number is given."),
+            ROW(steps, end, NO_ARGUMENT, "Ends the step, if it has begun."),
+            ROW(steps, abandon, NO_ARGUMENT, "Ends the step, if it has begun, as not finished.")));
 
 // ---- TrainingWatch -------------------------------------------------------------------------------------------------
 
@@ -366,14 +365,11 @@ COLLECTED_TYPE(
             WATCHED(T_BOOL, watches), WATCHED(T_BOOL, is_off), WATCHED(T_BOOL, is_quiet), WATCHED(T_BOOL, has_fetched),
             WATCHED(T_BOOL, has_forward), WATCHED(T_BOOL, has_found)),
     METHODS(
-        METHOD("before_optimizer", FAST(watch_before_optimizer), "Before each step() of an optimizer."),
-        METHOD(
-            "after_optimizer", FAST(watch_after_optimizer),
+        ROW(watch, before_optimizer, FAST, "Before each step() of an optimizer."),
+        ROW(watch, after_optimizer, FAST,
             "After each step() of an optimizer. Those of one that another calls in its own step() are part of that."),
-        METHOD("next_batch", ARGUMENTS(watch_next_batch),
-               "What is called in the place of a DataLoader's iterator's __next__()."),
-        METHOD("end_step", NO_ARGUMENT(watch_end_step), "Ends the step of the training."),
-        METHOD("learn_loader", NO_ARGUMENT(watch_learn_loader),
-               "The loader that was waited for last before a training forward has the training's data."),
-        METHOD("before_forward", FAST(watch_before_forward),
-               "Before each call of a trained model: its ModelWatch, and the model.")));
+        ROW(watch, next_batch, ARGUMENTS, "In the place of __next__() of a DataLoader's iterator."),
+        ROW(watch, end_step, NO_ARGUMENT, "Ends the step of the training."),
+        ROW(watch, learn_loader, NO_ARGUMENT,
+            "What was waited for last before a training forward has the training's data."),
+        ROW(watch, before_forward, FAST, "Before each call of a trained model: its ModelWatch, and the model.")));

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from typing import Any, Callable, Optional
 
@@ -96,7 +95,8 @@ def instrument(
                 profiler, model, [] if index else optimizers, collectives=collectives and not index, memory=memory
             )
             removals.append(phases.remove)
-            phases.announcer()(functools.partial(_begin_at_forward, steps))
+            # A step begins at the model's forward, if no loader of Accelerate's has begun it.
+            phases.announcer()(lambda model: steps.begin() if model.training else None)
         removals += attach_loaders(steps, prepared)
         last = optimizers[-1] if step_optimizer is None else step_optimizer
         others = [one for one in optimizers if one is not last]
@@ -105,9 +105,3 @@ def instrument(
         undo_all(removals)
         raise
     return Instrumentation(removals)
-
-
-def _begin_at_forward(steps: TrainingSteps, model: Any) -> None:
-    """Begins a step at the model's forward, if no loader of Accelerate's has begun it."""
-    if model.training:
-        steps.begin()

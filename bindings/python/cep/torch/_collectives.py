@@ -11,6 +11,7 @@ announced by nobody: they are known by the communicator of the model's group.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import sys
 import threading
@@ -144,10 +145,9 @@ class CommRecorder(CollectiveCalls):  # type: ignore[misc]
     def _find(self, function: Function, given: Keywords) -> Optional[tuple[Optional[int], str, Optional[int], bool]]:
         """What run() does not find by itself of a call: its bytes, the name of its group, its index in that, and whether NCCL
         runs it. None: it gets no row."""
-        try:
+        found = None
+        with contextlib.suppress(Exception):  # the call itself raises what is wrong with its arguments
             found = self._group_and_index(function.operation, given)
-        except Exception:  # the call itself raises what is wrong with its arguments
-            return None
         if found is None:
             return None
         group, coll = found
@@ -174,7 +174,7 @@ class CommRecorder(CollectiveCalls):  # type: ignore[misc]
         peers = {message.peer for message in messages}
         if len(peers) > 1:
             return self.groups.find(group), None
-        pair = self.groups.exchanging(group, dist.get_rank(), *peers)
+        pair = self.groups.pair(group, "-".join(map(str, sorted([dist.get_rank(), *peers]))))
         return pair, pair.indices.take(self.profiler._step, len(messages))
 
     def _pair(self, operation: Operation, given: Keywords, group: ProcessGroup) -> Optional[Group]:
@@ -186,7 +186,7 @@ class CommRecorder(CollectiveCalls):  # type: ignore[misc]
                 return None
             peer = dist.get_global_rank(group, peer)
         source, target = (rank, peer) if operation.name == "send" else (peer, rank)
-        return self.groups.between(group, source, target)
+        return self.groups.pair(group, f"{source}>{target}")
 
 
 def recorder_of(profiler: Profiler) -> CommRecorder:

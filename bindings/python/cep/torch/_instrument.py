@@ -267,11 +267,10 @@ class Instrumentation(Removable):
             self._forward.announce(None)
             self._forward.turn(None)
 
-    def announcer(self) -> Callable[[Optional[Callable[[Any], None]]], None]:
+    def announcer(self) -> Callable[[Optional[Callable[[Any], object]]], None]:
         """What has a function called with the model before each of its calls, recorded or not; it may begin the next step.
         None: no more."""
-        announce: Callable[[Optional[Callable[[Any], None]]], None] = self._forward.announce if self._forward else lambda _: None
-        return announce
+        return (lambda _: None) if self._forward is None else self._forward.announce  # type: ignore[no-any-return]
 
 
 @profiler_first

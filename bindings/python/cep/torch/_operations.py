@@ -242,9 +242,8 @@ class Groups:
 
     def find(self, group: ProcessGroup) -> Group:
         known = self.known.get(id(group))
-        return known[1] if known is not None and known[0]() is group else self._add(group)
-
-    def _add(self, group: ProcessGroup) -> Group:
+        if known is not None and known[0]() is group:
+            return known[1]
         with self._lock:
             name = self._names.get(group) or default_name(group)
             indices = self._indices.setdefault(name, Indices())
@@ -252,15 +251,10 @@ class Groups:
             self.known[id(group)] = weakref.ref(group), found
             return found
 
-    def between(self, group: ProcessGroup, source: int, target: int) -> Group:
-        """The two ends of a message as a group of their own, so that both ends count the same messages."""
-        return self._pair(self.find(group), f"{source}>{target}")
-
-    def exchanging(self, group: ProcessGroup, one: int, other: int) -> Group:
-        """The two ends of messages in both directions."""
-        return self._pair(self.find(group), f"{min(one, other)}-{max(one, other)}")
-
-    def _pair(self, whole: Group, ends: str) -> Group:
+    def pair(self, group: ProcessGroup, ends: str) -> Group:
+        """The two ends of a message as a group of their own, so that both ends count the same messages: "0>1", or "0-1" of
+        messages in both directions."""
+        whole = self.find(group)
         name = shortened(f"{whole.name}/{ends}")
         with self._lock:
             indices = self._indices.setdefault(name, Indices())
