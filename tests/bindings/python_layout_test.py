@@ -62,7 +62,7 @@ class Layout(unittest.TestCase):
         self.assertEqual(found, {name: table.constants[name] for name in shared})
 
     def test_special_values_are_those_of_the_header(self):
-        self.assertEqual(ctypes.c_int64(cep._streams.stream_address(cep.HOST)).value, table.constants["CEP_HOST"])
+        self.assertEqual(ctypes.c_int64(cep._attributes.stream_address(cep.HOST)).value, table.constants["CEP_HOST"])
 
     def test_required_version_is_that_of_the_header(self):
         self.assertEqual(_ffi.REQUIRED_VERSION, table.version[:2])

@@ -25,10 +25,10 @@ import importlib
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _binding, _profiler
+from ._attributes import HOST
 from ._errors import EINTERNAL, EINVAL, EIO, EJSON, ELIMIT, ENOMEM, EOPTION, ETIMEDOUT, Error, OptionError
 from ._ffi import Stats, library_path, library_version
 from ._region import Region, TimedIterable
-from ._streams import HOST
 
 if TYPE_CHECKING:
     from ._show import show

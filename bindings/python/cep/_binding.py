@@ -19,8 +19,8 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, Optional, Sequence
 
-from . import _ffi, _streams
-from ._attributes import Attributes, span_struct, whole_number
+from . import _ffi
+from ._attributes import HOST, Attributes, current_stream_source, span_struct, whole_number
 from ._errors import NOT_FAILURES
 
 NATIVE, CTYPES = "native", "ctypes"
@@ -51,7 +51,7 @@ def _connected(path: str) -> Any:
         raise ImportError("this Python has no GIL, and cep's extension module needs it")
     native = _load(path)
     objects = (
-        _streams.HOST, _ffi.KINDS, whole_number, _native_struct, _streams.current_stream_source, NOT_FAILURES, types.MethodType,
+        HOST, _ffi.KINDS, whole_number, _native_struct, current_stream_source, NOT_FAILURES, types.MethodType,
     )  # fmt: skip
     functions = (_ffi.step, _ffi.recording, *_ffi.device_calls)  # in the order of library_calls in native/native.h
     native.connect(tuple(ctypes.cast(function, ctypes.c_void_p).value for function in functions), objects)

@@ -8,11 +8,12 @@ from ctypes import byref, c_int64, c_void_p
 from threading import get_ident
 from typing import Any, Callable, Optional
 
-from . import _ffi, _streams
-from ._attributes import Attributes, error_struct, span_struct, whole_number
+from . import _ffi
+from ._attributes import (
+    HOST_ADDRESS, Attributes, Stream, StreamSource, current_stream_source, error_struct, span_struct, stream_address, whole_number,
+)  # fmt: skip
 from ._errors import NOT_FAILURES
 from ._options import Sampling, kind_number
-from ._streams import HOST_ADDRESS, Stream, StreamSource
 
 
 class ProfilerCalls:
@@ -48,7 +49,7 @@ class ProfilerCalls:
             self._set_library_step()
             self._recording[:] = [True] if rule.records(number) and _ffi.recording(self._pointer) else []
             if self._recording and self._stream_source is None:
-                self._stream_source = _streams.current_stream_source()
+                self._stream_source = current_stream_source()
         is_recording = bool(self._recording)
         if self._wants_steps or was_recording is not is_recording:
             self._wants_steps = any([listener(is_recording) for listener in self._listeners])
@@ -68,7 +69,7 @@ class ProfilerCalls:
         if region is not None and all(given is None for given in (bytes, flops, group, coll, meta)):
             if kind is not None:
                 kind_number(kind)
-            address = _streams.stream_address(stream)
+            address = stream_address(stream)
             while region is not None:
                 if region._stream == address:
                     return region

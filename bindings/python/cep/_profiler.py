@@ -12,16 +12,17 @@ from ctypes import byref, c_void_p, sizeof
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union, cast
 
-from . import _ffi, _settings, _streams
-from ._attributes import Attributes, Meta, attributes_struct, meta_text, name_bytes, whole_number
+from . import _ffi
+from ._attributes import (
+    HOST, Attributes, Meta, Stream, StreamSource, attributes_struct, meta_text, name_bytes, stream_address, whole_number,
+)  # fmt: skip
 from ._binding import ProfilerCalls
 from ._errors import EINVAL, ETIMEDOUT, error_for, warn
 from ._handle import Handle, Removal, discard, undo_all
-from ._launcher import rank_and_size, rank_in_job, run_under_cep_run
+from ._launcher import add_to_meta, rank_and_size, rank_in_job, read_settings, run_under_cep_run, settings_are_wanted
 from ._life import CLOSE_TIMEOUT_S, EarlySpans, close_at_end_of_worker, close_handle, milliseconds, open_profilers
 from ._options import Config, PathText, Sampling, kind_number, one_directory, options_struct, rank_file
 from ._region import Region, TimedIterable
-from ._streams import Stream
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Item = TypeVar("Item")
@@ -37,7 +38,7 @@ _listeners_lock = threading.Lock()
 
 def _takes_settings(options: _ffi.Options) -> bool:
     """Other layouts have no run row: there the facts of the run stand in each row."""
-    return options.layout == _ffi.LAYOUTS["full"] and _settings.is_wanted()
+    return options.layout == _ffi.LAYOUTS["full"] and settings_are_wanted()
 
 
 def _complete(options: _ffi.Options) -> None:
@@ -50,7 +51,7 @@ def _complete(options: _ffi.Options) -> None:
         if options.world_size == _FIND_IT and rank is not None:
             options.world_size = max(rank_and_size()[1], rank + 1)
     if _takes_settings(options):
-        options.meta = _settings.add_to_meta(options.meta)
+        options.meta = add_to_meta(options.meta)
     run = run_under_cep_run()
     if not options.run_id and run is not None:
         options.run_id = run.encode()
@@ -315,7 +316,7 @@ class Profiler(ProfilerCalls, Handle):
         self._note_settings(settings)
         if self._has_unwritten_settings and self._enabled:
             self._has_unwritten_settings = False
-            self.set_meta({"settings": {**_settings.read(), **(self._added_settings or {})}})
+            self.set_meta({"settings": {**read_settings(), **(self._added_settings or {})}})
 
     def _note_settings(self, settings: Mapping[str, Any]) -> None:
         """Adds settings to the run row that add_settings() writes next, or close()."""
@@ -350,7 +351,7 @@ class Profiler(ProfilerCalls, Handle):
             self, name: str, kind: Optional[str] = None, stream: Stream = None, bytes: Optional[int] = None,
             flops: Optional[float] = None, group: Optional[str] = None, coll: Optional[int] = None, meta: Optional[Meta] = None,
         ) -> Region: ...  # fmt: skip
-        def _set_stream_source(self, source: _streams.StreamSource) -> None: ...
+        def _set_stream_source(self, source: StreamSource) -> None: ...
         def _set_device(self, exchange_device: Callable[[int], int], device: int) -> None: ...
 
     @property
@@ -369,7 +370,7 @@ class Profiler(ProfilerCalls, Handle):
     ) -> Region:  # fmt: skip
         """Makes what region() returns. Keeps it if it has no attributes."""
         handle = self._native_region(name, kind)
-        address = _streams.stream_address(stream)
+        address = stream_address(stream)
         given = Attributes(bytes, flops, group, coll, meta)
         first: Region = self._regions.setdefault(name, Region(self, name, handle, None, None))
         if given != Attributes():
@@ -407,7 +408,7 @@ class Profiler(ProfilerCalls, Handle):
             kind: As for region().
             first_step: The step of the first item; each further item is one step later.
         """
-        return TimedIterable(self, self.region(name, kind, _streams.HOST), iterable, first_step)
+        return TimedIterable(self, self.region(name, kind, HOST), iterable, first_step)
 
     # ---- Rows without a region --------------------------------------------------------------------------
 

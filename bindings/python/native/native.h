@@ -5,7 +5,7 @@
 // are no hooks.
 //
 // Each file uses those before it: streams, region, profiler, timed_function, nccl_calls, collectives,
-// bucket_timer, passes, optimizer, training, module.
+// bucket_timer, passes, training, module.
 //
 // The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
 // state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.

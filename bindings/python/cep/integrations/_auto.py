@@ -28,7 +28,7 @@ from .._life import open_profilers
 from .._binding import why_no_hooks
 from .._errors import say
 from .._native import TimedCopy, TimedFunction, TrainingWatch
-from .._streams import HOST
+from .._attributes import HOST
 from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, is_compiling, torch
 from ..torch._training import TrainingSteps
 

@@ -12,7 +12,7 @@ from .. import Profiler
 from .._binding import why_no_hooks
 from .._errors import warn
 from .._handle import Removal, is_patched, patch, undo_all
-from .._streams import HOST
+from .._attributes import HOST
 from ..torch._training import TrainingSteps
 
 

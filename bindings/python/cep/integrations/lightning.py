@@ -16,7 +16,7 @@ from .. import torch as cep_torch
 from .._handle import Replacement
 from .._native import BackwardCalls, Phase
 from .._region import Region
-from .._streams import HOST
+from .._attributes import HOST
 from ..torch._ddp import time_reductions
 from ..torch._instrument import Claims, backward_of
 from ..torch._training import TrainingSteps
