@@ -200,17 +200,15 @@ static bool end_forward(forward_object* self, PyObject* phase, PyObject* output,
     return !is_given(self->after) || is_done(PyObject_CallFunctionObjArgs(self->after, output, NULL));
 }
 
-static PyObject* time_forward(forward_object* self, PyObject* original, PyObject* args, PyObject* keywords) {
+static PyObject* call_model(hook_object* hook, PyObject* args, PyObject* keywords) {
+    forward_object* self = (forward_object*)hook->owner;
     if (is_given(self->before) && !is_done(call_with(self->before, self->model)) && !note_failure()) return NULL;
     PyObject* phase = begin_forward(self);
-    if (phase == NULL) return note_failure() ? PyObject_Call(original, args, keywords) : NULL;
-    PyObject* output = PyObject_Call(original, args, keywords);
+    if (phase == NULL && !note_failure()) return NULL;
+    PyObject* output = PyObject_Call(hook->original, args, keywords);
+    if (phase == NULL) return output;
     taken_error error = take();
     return after_hook(end_forward(self, phase, output, error.type), output, error);
-}
-
-static PyObject* timed_forward_call(hook_object* self, PyObject* args, PyObject* keywords) {
-    return time_forward((forward_object*)self->owner, self->original, args, keywords);
 }
 
 // The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
@@ -218,42 +216,31 @@ static PyObject* timed_forward_call(hook_object* self, PyObject* args, PyObject*
 
 #define PLACE TEXT("_compiled_call_impl")
 
-static bool make_timed(forward_object* self, PyObject* beside) {
-    PyObject* original = is_given(beside) ? (Py_INCREF(beside), beside) : ATTRIBUTE(self->model, "_call_impl");
-    PyObject* made = original != NULL ? new_hook((PyObject*)self, original, timed_forward_call) : NULL;
-    Py_XDECREF(original);
-    if (made == NULL) return false;
-    set_reference(&self->timed, made);
-    set_reference(&self->beside, beside);
-    Py_DECREF(made);
-    return true;
-}
-
 static bool put_in_place(forward_object* self, PyObject* attributes) {
     PyObject* beside = PyDict_GetItem(attributes, PLACE);
-    if ((self->timed == NULL || beside != self->beside) && !make_timed(self, beside)) return false;
-    self->is_placed = true;
-    return PyDict_SetItem(attributes, PLACE, self->timed) == 0;
+    if (self->timed == NULL || beside != self->beside) {
+        PyObject* original = is_given(beside) ? (Py_INCREF(beside), beside) : ATTRIBUTE(self->model, "_call_impl");
+        PyObject* made = original != NULL ? new_hook((PyObject*)self, original, call_model) : NULL;
+        set_reference(&self->timed, made);
+        DROP(original, made);
+        set_reference(&self->beside, beside);
+    }
+    self->is_placed = self->timed != NULL;
+    return self->is_placed && PyDict_SetItem(attributes, PLACE, self->timed) == 0;
 }
 
-/// What is to be in the place without the calls that are no longer wanted; NULL: nothing.
-static PyObject* wanted_beside(const forward_object* self) {
+/// Puts back what was there, without the calls that are no longer wanted. If somebody has replaced this since, that
+/// stays, and what it calls does no more than the original.
+static bool take_away(forward_object* self, PyObject* attributes) {
+    self->is_placed = false;
+    if (PyDict_GetItem(attributes, PLACE) != self->timed) return true;
     PyObject* found = self->beside;
-    while (found != NULL && Py_TYPE(found) == hook_type && ((hook_object*)found)->call == timed_forward_call) {
+    while (found != NULL && Py_TYPE(found) == hook_type && ((hook_object*)found)->call == call_model) {
         const forward_object* other = (forward_object*)((hook_object*)found)->owner;
         if (other->is_placed) break;
         found = other->beside;
     }
-    return found;
-}
-
-/// If somebody has replaced it since, that stays, and what it calls does no more than the original.
-static bool take_away(forward_object* self, PyObject* attributes) {
-    self->is_placed = false;
-    if (PyDict_GetItem(attributes, PLACE) != self->timed) return true;
-    PyObject* beside = wanted_beside(self);
-    if (beside != NULL) return PyDict_SetItem(attributes, PLACE, beside) == 0;
-    return PyDict_DelItem(attributes, PLACE) == 0;
+    return (found != NULL ? PyDict_SetItem(attributes, PLACE, found) : PyDict_DelItem(attributes, PLACE)) == 0;
 }
 
 /// The model's call is replaced while it is timed, and while each call is announced.
@@ -292,8 +279,7 @@ COLLECTED_TYPE(
             ROW(forward, abandon, NO_ARGUMENT,
                 "Ends what an optimizer's step ends: also a forward of this thread, in which it steps.")));
 
-// ---- Optimizers
-// -------------------------------------------------------------------------------------------------------
+// ---- Optimizers -----------------------------------------------------------------------------------------------------
 
 enum { begin_at, end_at, hook_count };
 
@@ -390,28 +376,18 @@ static PyObject* call_end(hook_object* self, PyObject* args, PyObject* unused) {
     return result == NULL && note_failure() ? new_none() : result;
 }
 
-// A hook is its own key among the optimizer's.
-
-static bool put_hooks(optimizer_object* self) {
-    for (int at = 0; at < hook_count; ++at)
-        if (PyObject_SetItem(self->places[at], self->hooks[at], self->hooks[at]) != 0) return false;
-    return true;
-}
-
-static bool take_hooks(optimizer_object* self) {
-    for (int at = 0; at < hook_count; ++at) {
-        const int found = PySequence_Contains(self->places[at], self->hooks[at]);
-        if (found < 0 || (found > 0 && PyObject_DelItem(self->places[at], self->hooks[at]) != 0)) return false;
-    }
-    return true;
-}
-
+/// A hook is its own key among the optimizer's.
 static PyObject* optimizer_turn(optimizer_object* self, PyObject* given) {
     const bool on = given == Py_True;
     if (!on && has_open_spans(self->phase)) return PyBool_FromLong(1);
-    if (on == self->is_on) return PyBool_FromLong(0);
+    for (int at = 0; at < hook_count && on != self->is_on; ++at) {
+        PyObject *place = self->places[at], *hook = self->hooks[at];
+        const int found = on ? 0 : PySequence_Contains(place, hook);
+        if (found < 0 || (found > 0 && PyObject_DelItem(place, hook) != 0)) return NULL;
+        if (on && PyObject_SetItem(place, hook, hook) != 0) return NULL;
+    }
     self->is_on = on;
-    return (on ? put_hooks(self) : take_hooks(self)) ? PyBool_FromLong(0) : NULL;
+    return PyBool_FromLong(0);
 }
 
 static int optimizer_init(optimizer_object* self, PyObject* args, PyObject* keywords) {

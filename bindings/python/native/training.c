@@ -152,14 +152,11 @@ static bool has_all_needed(const watch_object* self) {
     return has_all > 0;
 }
 
-static bool set_switched(watch_object* self) {
-    const steps_object* steps = steps_of(self);
+/// Has copies of batches timed on a recorded step, or no more.
+static bool switch_copies(watch_object* self, bool on) {
+    const steps_object* steps = on ? steps_of(self) : NULL;
     PyObject* recording = steps != NULL ? ((profiler_object*)steps->profiler)->recording : NULL;
     return PyList_SetSlice(self->switched, 0, PyList_Size(self->switched), recording) == 0;
-}
-
-static bool clear_switched(watch_object* self) {
-    return PyList_SetSlice(self->switched, 0, PyList_Size(self->switched), NULL) == 0;
 }
 
 /// Ends the step of the training.
@@ -171,9 +168,20 @@ static bool end_training_step(watch_object* self) {
     self->needed = stepped;
     self->updates = 0;
     self->has_fetched = self->has_forward = false;
-    const bool ended = clear_switched(self) && PySet_Clear(self->stepped) == 0 && end_step(steps, NULL);
+    const bool ended = switch_copies(self, false) && PySet_Clear(self->stepped) == 0 && end_step(steps, NULL);
     if (!ended || PySet_Size(self->open_profilers) < 2) return ended;
     return is_done(CALL_METHOD(self, "_has_own_profiler", NULL));
+}
+
+static bool announce_models(watch_object* self, bool on) {
+    bool done = true;
+    for (Py_ssize_t i = 0; done && i < PyList_Size(self->models); ++i) {
+        PyObject* model = PyList_GetItem(self->models, i);
+        PyObject* called = on ? ATTRIBUTE(model, "on_call") : new_none();
+        done = called != NULL && is_done(CALL_METHOD(model, "announce", called, NULL));
+        Py_XDECREF(called);
+    }
+    return done;
 }
 
 /// Until a recorded step comes: the models' calls are their own.
@@ -182,9 +190,7 @@ static bool be_quiet(watch_object* self) {
     if (steps == NULL) return true;
     self->next_recorded = next_recorded((profiler_object*)steps->profiler, steps->next_step);
     self->is_quiet = self->has_fetched = true;
-    for (Py_ssize_t i = 0; i < PyList_Size(self->models); ++i)
-        if (!is_done(CALL_METHOD(PyList_GetItem(self->models, i), "announce", Py_None, NULL))) return false;
-    return true;
+    return announce_models(self, false);
 }
 
 static bool wake(watch_object* self) {
@@ -193,21 +199,14 @@ static bool wake(watch_object* self) {
     if (steps == NULL) return true;
     if (!begin_next(steps)) return false;  // where those before it were skipped
     if (self->updates > 0 && !is_done(CALL_METHOD(self->stepped, "update", self->needed, NULL))) return false;
-    bool done = true;
-    for (Py_ssize_t i = 0; done && i < PyList_Size(self->models); ++i) {
-        PyObject* model = PyList_GetItem(self->models, i);
-        PyObject* on_call = ATTRIBUTE(model, "on_call");
-        done = on_call != NULL && is_done(CALL_METHOD(model, "announce", on_call, NULL));
-        Py_XDECREF(on_call);
-    }
-    return done;
+    return announce_models(self, true);
 }
 
 /// An update of the training. Where neither a wait nor a forward tells, it ends the step once all have stepped again.
 static bool note_update(watch_object* self, PyObject* id) {
     ++self->updates;
     // For a batch that was fetched ahead, as Accelerate does.
-    if (PySet_Add(self->stepped, id) != 0 || !set_switched(self)) return false;
+    if (PySet_Add(self->stepped, id) != 0 || !switch_copies(self, true)) return false;
     const bool is_end = !self->has_fetched && !self->has_forward && has_all_needed(self);
     return !is_end || end_training_step(self);
 }
@@ -263,7 +262,7 @@ static PyObject* before_forward(watch_object* self, steps_object* steps, PyObjec
     if (PyErr_Occurred() != NULL) return NULL;
     if (!trains) return set_reference(&self->last_loader, Py_None), new_none();  // its data are for evaluation
     const bool has_stepped = PySet_Size(self->stepped) > 0;
-    if (!clear_switched(self)) return NULL;
+    if (!switch_copies(self, false)) return NULL;
     if (!self->has_found && !SET_ATTRIBUTE(called, "was_called", Py_True)) return NULL;
     const bool is_begin = has_stepped && !self->has_fetched && has_all_needed(self);
     if (!learn_loader(self) || (is_begin && !end_training_step(self))) return NULL;
@@ -318,7 +317,7 @@ static int wants_wait(watch_object* self, PyObject* facts) {
 static bool note_fetched(watch_object* self, PyObject* item, PyObject* error) {
     steps_object* steps = steps_of(self);
     if (steps == NULL) return true;
-    if (item != NULL) return self->has_fetched = true, set_switched(self);
+    if (item != NULL) return self->has_fetched = true, switch_copies(self, true);
     if (!PyErr_GivenExceptionMatches(error, PyExc_StopIteration) || self->has_fetched || self->has_forward) return true;
     return end_step(steps, hooks.not_finished);
 }
