@@ -9,19 +9,15 @@ from pathlib import Path
 from typing import Optional
 
 
-def _is_program(path: Path) -> bool:
-    """Whether a file is the command itself, not a script that calls this module."""
-    if not os.access(path, os.X_OK):
-        return False
-    with open(path, "rb") as file:
-        return file.read(4) == b"\x7fELF"
-
-
 def command_path() -> Optional[str]:
     """The path of the command in this package, else of the first on PATH, else None."""
     folders = [Path(__file__).resolve().parent / "bin", *map(Path, os.get_exec_path())]
-    candidates = (folder / "cep" for folder in folders)
-    return next((str(path) for path in candidates if path.is_file() and _is_program(path)), None)
+    for path in (folder / "cep" for folder in folders):
+        if path.is_file() and os.access(path, os.X_OK):
+            with open(path, "rb") as file:  # the command itself, not a script that calls this module
+                if file.read(4) == b"\x7fELF":
+                    return str(path)
+    return None
 
 
 def find_command() -> str:

@@ -246,12 +246,7 @@ def check(code: int) -> None:
         raise error_for(code, last_message(code))
 
 
-def _check_abi() -> None:
-    found = library_version()
-    if tuple(int(part) for part in found.split(".")[:2]) != REQUIRED_VERSION:
-        wanted = ".".join(map(str, REQUIRED_VERSION))
-        raise ImportError(f"{_path} is libcep {found}; this package needs {wanted}.x")
-    check(options_init(ctypes.byref(Options()), ctypes.sizeof(Options)))
-
-
-_check_abi()
+if tuple(map(int, library_version().split(".")[:2])) != REQUIRED_VERSION:
+    wanted = ".".join(map(str, REQUIRED_VERSION))
+    raise ImportError(f"{_path} is libcep {library_version()}; this package needs {wanted}.x")
+check(options_init(ctypes.byref(Options()), ctypes.sizeof(Options)))

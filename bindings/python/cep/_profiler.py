@@ -383,12 +383,9 @@ class Profiler(ProfilerCalls, Handle):
 
     def _native_region(self, name: str, kind: Optional[str]) -> Optional[int]:
         """The library's region of this name, looked up once. None if the profiler is off; libcep accepts that."""
-        if kind is None or kind in _ffi.KINDS:
-            try:
-                return self._native_regions[name]
-            except (KeyError, TypeError):
-                pass
         number = 0 if kind is None else kind_number(kind)
+        if isinstance(name, str) and name in self._native_regions:
+            return self._native_regions[name]
         address = _ffi.region_get(self._handle, name_bytes(name), number)
         if not address and self._enabled:
             raise error_for(EINVAL, _ffi.last_message(EINVAL))

@@ -168,22 +168,8 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
 
     # ---- Safety -----------------------------------------------------------------------------------------
 
-    def guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that never raises: a failure ends the instrumentation."""
-
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if self.is_off:
-                return None
-            try:
-                return function(*args, **kwargs)
-            except Exception as error:
-                self.fail(error)
-                return None
-
-        return call
-
     def fail(self, error: Exception) -> None:
+        """A failure ends the instrumentation."""
         rank = 0 if self.profiler is None else self.profiler.rank
         self.tell_failure(f"rank {rank} is no longer instrumented: {type(error).__name__}: {error}")
 
@@ -235,7 +221,7 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
             return None
         self.profiler = profiler
         tell("opened", path=str(profiler.path), rank=profiler.rank, world_size=rank_and_size()[1], is_own=False)
-        atexit.register(self.guarded(self._close))
+        atexit.register(lambda: None if self.is_off else self.turn_off())
         return profiler
 
     def _has_own_profiler(self) -> bool:
@@ -317,10 +303,12 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
 
     def replay(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """What takes the place of CUDAGraph.replay()."""
-        begin = self.guarded(self._begin_replay)
-
         def replay(*args: Any, **kwargs: Any) -> Any:
-            region = begin()
+            region = None
+            try:
+                region = None if self.is_off else self._begin_replay()
+            except Exception as error:
+                self.fail(error)
             if region is None:
                 return original(*args, **kwargs)
             with region:

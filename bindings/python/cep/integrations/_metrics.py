@@ -171,19 +171,6 @@ _loggers: list[MetricsLogger] = []  # of log_metrics(): each until its thread ha
 _lock = threading.Lock()
 
 
-def _logger_of(profiler: Profiler, logger: Logger, prefix: str) -> MetricsLogger:
-    with _lock:
-        found: Optional[MetricsLogger] = profiler._parts.get(MetricsLogger)
-        if found is None or found._background is None or found._background.is_ending:
-            found = MetricsLogger(profiler, logger, prefix=prefix)
-            _loggers[:] = [other for other in _loggers if other._is_alive()]
-            if found._is_alive():
-                profiler._parts[MetricsLogger] = found
-                _loggers.append(found)
-                profiler._at_close.append(functools.partial(found.close, 0))  # it logs what was asked for
-        return found
-
-
 atexit.register(lambda: [metrics_logger.close() for metrics_logger in _loggers])
 
 
@@ -216,4 +203,13 @@ def log_metrics(profiler: Profiler, logger: Logger, step: Optional[int] = None, 
     Thread-safe. Never waits for the logger, the file or the device. When the interpreter exits, it waits until what was
     asked for is logged, 5 s at most.
     """
-    return _logger_of(profiler, logger, prefix).log(step)
+    with _lock:
+        found: Optional[MetricsLogger] = profiler._parts.get(MetricsLogger)
+        if found is None or found._background is None or found._background.is_ending:
+            found = MetricsLogger(profiler, logger, prefix=prefix)
+            _loggers[:] = [other for other in _loggers if other._is_alive()]
+            if found._is_alive():
+                profiler._parts[MetricsLogger] = found
+                _loggers.append(found)
+                profiler._at_close.append(functools.partial(found.close, 0))  # it logs what was asked for
+    return found.log(step)
