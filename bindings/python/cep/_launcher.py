@@ -33,11 +33,9 @@ def _place_in_group() -> Optional[tuple[int, int]]:
     """This process's rank in PyTorch's default process group, and the group's size; None if there is none. Imports
     nothing."""
     dist = sys.modules.get("torch.distributed")
-    try:
+    with contextlib.suppress(Exception):  # half imported
         if dist is not None and dist.is_available() and dist.is_initialized():
             return int(dist.get_rank()), int(dist.get_world_size())
-    except Exception:  # half imported
-        pass
     return None
 
 
@@ -96,10 +94,8 @@ def records(folder: Path) -> Iterator[dict[str, Any]]:
     """All records in a folder. A line that was cut off with its process is left out."""
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
-            try:
+            with contextlib.suppress(ValueError):
                 yield json.loads(line)
-            except ValueError:
-                continue
 
 
 # ---- Settings

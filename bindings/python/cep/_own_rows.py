@@ -81,14 +81,8 @@ _STOP = object()
 
 
 class Background:
-    """A daemon thread that calls a function once for each request, one after another. The function raises nothing.
-
-    Args:
-        name: The thread's name.
-        act: The function, which is called with the request.
-        most_waiting: Requests that may wait for those before them.
-        at_end: Called at last, on the thread.
-    """
+    """A daemon thread that calls a function with each request, one after another, and another function at last. They raise
+    nothing. Some requests may wait for those before them."""
 
     def __init__(
         self, name: str, act: Callable[[Any], object], most_waiting: int, at_end: Callable[[], object] = lambda: None

@@ -55,11 +55,10 @@ class Shown:
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """The tables of the summary, each a list of rows: ``phases``, ``groups`` (with ``by``), ``stragglers``,
         ``causes``, ``runs``, ``marks``, ``counters`` and ``open_spans``."""
-        tables = {name: self._summary.get(name) for name in ("phases", "groups")}
         verdict = self._summary.get("verdict") or {}
-        tables.update({name: verdict.get(name) for name in ("stragglers", "causes")})
-        tables.update({name: self._summary.get(name) for name in ("runs", "marks", "counters", "open_spans")})
-        return {name: copy.deepcopy(rows or []) for name, rows in tables.items()}
+        found = {**self._summary, "stragglers": verdict.get("stragglers"), "causes": verdict.get("causes")}
+        names = ("phases", "groups", "stragglers", "causes", "runs", "marks", "counters", "open_spans")
+        return {name: copy.deepcopy(found.get(name) or []) for name in names}
 
     def to_pandas(self, table: Optional[str] = "phases") -> Any:
         """A table as a DataFrame. Imports pandas.

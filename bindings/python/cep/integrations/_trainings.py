@@ -4,7 +4,6 @@ Transformers' Trainer uses too."""
 
 from __future__ import annotations
 
-import collections
 import importlib
 from typing import Any, Callable, Iterable, Iterator, Optional
 
@@ -79,7 +78,7 @@ class _LoaderTimer:
     def __init__(self, steps: TrainingSteps) -> None:
         self._steps = steps
         # Batches that are fetched and not yet copied. Only the latest: a loader may copy them in another way, or never.
-        self._fetched: collections.deque[Any] = collections.deque(maxlen=2)
+        self._fetched: dict[int, Any] = {}  # by id()
         self._load = steps.profiler.region("data_load", kind="data", stream=HOST)
         self._copy = steps.profiler.region("host_to_device", kind="data")
 
@@ -95,23 +94,17 @@ class _LoaderTimer:
                 batch = next(iterator, end)
             if batch is end:
                 return
-            self._fetched.append(batch)
+            self._fetched[id(batch)] = batch
+            for older in [*self._fetched][:-2]:
+                del self._fetched[older]
             yield batch
-
-    def _take_fetched(self, batch: Any) -> bool:
-        """Removes a batch from those that are not yet copied. Returns whether it was among them."""
-        for index, fetched in enumerate(self._fetched):
-            if fetched is batch:
-                del self._fetched[index]
-                return True
-        return False
 
     def attach_copies(self) -> Removal:
         module: Any = importlib.import_module("accelerate.data_loader")
 
         def timed(original: Callable[..., Any]) -> Callable[..., Any]:
             def send_to_device(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-                if not self._take_fetched(tensor):
+                if self._fetched.pop(id(tensor), None) is None:
                     return original(tensor, *args, **kwargs)
                 self._steps.begin()  # the first phase of its step, if the batch was fetched in the step before
                 with self._copy:

@@ -137,10 +137,8 @@ class _Actions(dict[str, Any]):
             self._phases["training_step"] = Phase(profiler.region("forward", kind="compute"))
 
         lightnings = trainer.profiler
-        self._replaced = [
-            Replacement(lightnings, "start", self._starting(lightnings.start)),
-            Replacement(lightnings, "stop", self._stopping(lightnings.stop)),
-        ]
+        starts, stops = self._around(lightnings.start, lightnings.stop)
+        self._replaced = [Replacement(lightnings, "start", starts), Replacement(lightnings, "stop", stops)]
         if type(lightnings).__name__ == "PassThroughProfiler":
             self._replaced.append(Replacement(lightnings, "profile", self.__getitem__))
 
@@ -155,23 +153,20 @@ class _Actions(dict[str, Any]):
         for phase in self._phases.values():
             phase.abandon()  # of an action that raised
 
-    def _starting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _around(self, starts: Callable[..., Any], stops: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
         def start(action_name: str) -> None:
-            original(action_name)
+            starts(action_name)
             phase = self[action_name]
             if phase is not _NO_PHASE and not self._is_removed:
                 phase.__enter__()
 
-        return start
-
-    def _stopping(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def stop(action_name: str) -> None:
             phase = self[action_name]
             if phase is not _NO_PHASE:
                 phase.__exit__()
-            original(action_name)
+            stops(action_name)
 
-        return stop
+        return start, stop
 
 
 # ---- Under `cep run` -------------------------------------------------------------------------------------------------------

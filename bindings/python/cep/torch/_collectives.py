@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """instrument_collectives(): has each call of the functions of torch.distributed be a row.
 
-While a profiler records collectives, functions of the extension module stand before those of NCCL in the table of imports of
-libtorch_cuda.so. They take no lock of the interpreter's. A span's events are on NCCL's own stream: it begins when that stream has
-come to the call, whose inputs are then ready and whose predecessors done, and ends behind the call, or behind the group that
-NCCL launches at once. A function of torch.distributed announces its call of NCCL, which is on the same thread. DDP's buckets are
-announced by nobody: they are known by the communicator of the model's group.
+While a profiler records collectives, functions of the extension module stand before those of NCCL in the table of
+imports of libtorch_cuda.so. A span's events are on NCCL's own stream: it begins when that stream has come to the call,
+and ends behind the call, or behind the group that NCCL launches at once. A function of torch.distributed announces its
+call of NCCL, which is on the same thread. DDP's buckets are known by the communicator of the model's group.
 """
 
 from __future__ import annotations
@@ -339,9 +338,9 @@ def _foreign_thread_runs() -> bool:
 
 @atexit.register
 def _wait_for_callbacks() -> None:
-    """A thread that calls or frees a Python object while the interpreter exits is ended there. If it is a C++ thread, as those of
-    gloo are, the process ends with it: ``terminate called without an active exception``. So the exit waits until the callbacks
-    of futures are freed, and until no such thread runs Python code."""
+    """A thread that calls or frees a Python object while the interpreter exits is ended there. If it is a C++ thread, as
+    those of gloo are, the process ends with it: "terminate called without an active exception". So the exit waits until
+    the callbacks of futures are freed, and until no such thread runs Python code."""
     # Other threads have to run meanwhile, and nothing signals that a callback was freed: so this sleeps and checks. It
     # checks twice, because a thread may be between two objects that it frees.
     if native is None or not native.expected_callbacks()[0]:

@@ -20,10 +20,6 @@ Keywords = Mapping[str, Any]
 Codes = tuple[FunctionType, CodeType, CodeType]
 """A function, its own code, and the other."""
 
-# What the argument that is measured is of the message.
-_WHOLE = "whole"  # the whole of it
-_PART = "part"  # one of as many parts as there are ranks
-
 COLLECTIVE, MESSAGE, BATCH = "collective", "message", "batch"
 
 
@@ -35,7 +31,8 @@ class Operation(NamedTuple):
     """The name in rows, the same for all functions that do the same."""
     sized_by: str = ""
     """The parameter whose size is measured."""
-    share: str = _WHOLE
+    is_part: bool = False
+    """Whether that is one of as many parts of the message as there are ranks."""
     shape: str = COLLECTIVE
     peer: str = ""
     """For messages: the parameter that names the other rank."""
@@ -51,7 +48,7 @@ OPERATIONS = (
     Operation("broadcast", "broadcast", "tensor"),
     Operation("reduce", "reduce", "tensor"),
     Operation("all_gather", "all_gather", "tensor_list"),
-    Operation("all_gather_coalesced", "all_gather", "input_tensor_list", _PART),
+    Operation("all_gather_coalesced", "all_gather", "input_tensor_list", is_part=True),
     Operation("all_gather_into_tensor", "all_gather", "output_tensor"),
     Operation("all_gather_single", "all_gather", "output_tensor"),  # all_gather_into_tensor's name since 2.13
     Operation("_all_gather_base", "all_gather", "output_tensor"),
@@ -61,8 +58,8 @@ OPERATIONS = (
     Operation("_reduce_scatter_base", "reduce_scatter", "input"),
     Operation("all_to_all", "all_to_all", "input_tensor_list"),
     Operation("all_to_all_single", "all_to_all", "input"),
-    Operation("gather", "gather", "tensor", _PART),
-    Operation("scatter", "scatter", "tensor", _PART),
+    Operation("gather", "gather", "tensor", is_part=True),
+    Operation("scatter", "scatter", "tensor", is_part=True),
     Operation("barrier", "barrier"),
     Operation("send", "send", "tensor", shape=MESSAGE, peer="dst"),
     Operation("recv", "recv", "tensor", shape=MESSAGE, peer="src"),
@@ -92,7 +89,7 @@ class Function:
         self.was_called = False
         # What the extension module reads.
         self.name = operation.name
-        is_usual = operation.shape == COLLECTIVE and operation.share == _WHOLE
+        is_usual = operation.shape == COLLECTIVE and not operation.is_part
         self.whole_tensor = operation.sized_by if is_usual else None
         """The parameter whose size is that of the message, where it is one tensor."""
         self.is_message = operation.is_async
@@ -102,11 +99,8 @@ class Function:
         """The bytes of the message, None if there are none; and whether it is on a CUDA device, None without a tensor."""
         value = given.get(self.operation.sized_by)
         tensors = [value] if isinstance(value, torch.Tensor) else _tensors_of(value)
-        total = 0
-        for tensor in tensors:
-            total += int(tensor.nbytes)
-        share = group_size if self.operation.share == _PART else 1
-        return total * share or None, bool(tensors[0].is_cuda) if tensors else None
+        total = sum(int(tensor.nbytes) for tensor in tensors) * (group_size if self.operation.is_part else 1)
+        return total or None, bool(tensors[0].is_cuda) if tensors else None
 
 
 def available_functions() -> list[Function]:

@@ -7,7 +7,7 @@ They write no rows, and reading one waits for the device. A cep.Profiler writes 
 from __future__ import annotations
 
 import time
-from typing import Any, Iterable, Optional
+from typing import Any, Iterable
 
 from ._pytorch import torch
 
@@ -39,36 +39,33 @@ class CUDATimer:
     timed work. Starting again begins a new measurement. Not thread-safe: use one timer for each thread.
     """
 
-    __slots__ = ("_start", "_stop", "_state")
+    __slots__ = ("_start", "_stop", "_is_stopped")
 
     def __init__(self) -> None:
-        self._start: Optional[Any] = None  # made at the first start(), so that no CUDA context is made before
-        self._stop: Optional[Any] = None
-        self._state = "unused"
+        self._start: Any = None  # made at the first start(), so that no CUDA context is made before
+        self._stop: Any = None
+        self._is_stopped = False
 
     def start(self) -> None:
         """Records the beginning."""
         if self._start is None:
             self._start, self._stop = _new_event(), _new_event()
         self._start.record()
-        self._state = "started"
+        self._is_stopped = False
 
     def stop(self) -> None:
         """Records the end. Without a start() before it, it does nothing."""
-        if self._state == "unused":
-            return
-        assert self._stop is not None
-        self._stop.record()
-        self._state = "stopped"
+        if self._stop is not None:
+            self._stop.record()
+            self._is_stopped = True
 
     def elapsed_ms(self) -> float:
         """The time between start() and stop() in milliseconds. Waits until the device has passed stop().
 
         0.0 if nothing was timed: no start(), or no stop() since.
         """
-        if self._state != "stopped":
+        if not self._is_stopped:
             return 0.0
-        assert self._start is not None and self._stop is not None
         self._stop.synchronize()
         return float(self._start.elapsed_time(self._stop))
 
