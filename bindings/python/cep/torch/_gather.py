@@ -17,12 +17,11 @@ from .._errors import warn
 from .._own_rows import Background, OwnRows, OwnSpan
 from .._profiler import Profiler
 from ._operations import resolve_group
-from ._pytorch import ProcessGroup, Tensor, dist, distributed_is_initialized, torch
+from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
 
 _FLUSH_TIMEOUT_S = 1.0
 _EXIT_TIMEOUT_S = 10.0
 _BACKLOG = 4  # rounds that may wait for a rank that is late
-_NAN = math.nan
 DEFAULT_PHASES = ("data_load", "host_to_device", "forward", "backward", "optimizer")
 
 # A difference between ranks counts if it exceeds this share of the step, this many deviations between ranks, and this
@@ -32,14 +31,9 @@ _DEVIATIONS = 3.0
 _ABSOLUTE_FLOOR_MS = 0.1
 
 
-class Measurement(NamedTuple):
-    """One rank's mean times per recorded step since the last summary, in ms. NaN: nothing was timed."""
-
-    steps: int
-    first_step: int
-    last_step: int
-    comm_ms: float
-    phases_ms: tuple[float, ...]
+Measurement = Sequence[float]
+"""One rank's recorded steps since the last summary: how many, the first, the last, and the mean times per step, in ms, of the
+collectives and of each phase. NaN: nothing was timed."""
 
 
 class PhaseSummary(NamedTuple):
@@ -83,14 +77,6 @@ class Summary(NamedTuple):
 
 OnSummary = Optional[Callable[[Summary], None]]
 Times = Mapping[int, float]
-
-
-def _times_by_rank(measurements: Mapping[int, Measurement], index: Optional[int]) -> Times:
-    """The times of the phase with an index, or of the collectives (None), on the ranks that have any."""
-    times = {
-        rank: (measured.comm_ms if index is None else measured.phases_ms[index]) for rank, measured in measurements.items()
-    }
-    return {rank: time for rank, time in times.items() if math.isfinite(time)}
 
 
 def _excess_ms(times: Times, rank: int) -> float:
@@ -137,26 +123,27 @@ def _verdict_from_phases(phases: Mapping[str, Times], step_ms: float) -> _Verdic
 
 
 def summarize(measurements: Mapping[int, Measurement], names: Sequence[str]) -> Optional[Summary]:
-    """The summary of the measurements by rank; None if fewer than two ranks have any. `names`: of Measurement.phases_ms."""
-    measured = {rank: one for rank, one in measurements.items() if one.steps > 0}
+    """The summary of the measurements by rank, of phases with these names; None if fewer than two ranks have any."""
+    measured = {rank: one for rank, one in measurements.items() if one[0] > 0}
     if len(measured) < 2:
         return None
-    phases = {name: _times_by_rank(measured, index) for index, name in enumerate(names)}
-    phases = {name: times for name, times in phases.items() if times}
-    comm = _times_by_rank(measured, None)
-    step_ms = sum(median(times.values()) for times in phases.values())
+    times: dict[str, Times] = {}
+    for at, name in enumerate(("comm", *names), start=3):
+        times[name] = {rank: one[at] for rank, one in measured.items() if math.isfinite(one[at])}
+    comm = times.pop("comm")
+    phases = {name: found for name, found in times.items() if found}
+    step_ms = sum(median(found.values()) for found in phases.values())
     if len(comm) >= 2 and len(comm) == len(measured):
         verdict = _verdict_from_waits(comm, phases, step_ms or median(comm.values()))
     else:
         verdict = _verdict_from_phases(phases, step_ms)
     summaries = {}
-    for name, times in (*phases.items(), ("comm", comm)):
-        if times:
-            slowest = max(times, key=lambda rank: times[rank])
-            summaries[name] = PhaseSummary(median(times.values()), slowest, times[slowest])
-    first = min(one.first_step for one in measured.values())
-    last = max(one.last_step for one in measured.values())
-    return Summary(first, last, len(measured), summaries, *verdict)
+    for name, found in (*phases.items(), ("comm", comm)):
+        if found:
+            slowest = max(found, key=lambda rank: found[rank])
+            summaries[name] = PhaseSummary(median(found.values()), slowest, found[slowest])
+    first, last = min(one[1] for one in measured.values()), max(one[2] for one in measured.values())
+    return Summary(int(first), int(last), len(measured), summaries, *verdict)
 
 
 def measure(spans: Iterable[OwnSpan], phases: Sequence[str]) -> Measurement:
@@ -170,9 +157,9 @@ def measure(spans: Iterable[OwnSpan], phases: Sequence[str]) -> Measurement:
         else:
             totals[span.name] = totals.get(span.name, 0.0) + span.duration_ms
     count = len(steps)
-    means = tuple(totals[name] / count if name in totals else _NAN for name in phases)
-    comm_ms = _open_ms(collectives) / count if collectives else _NAN
-    return Measurement(count, min(steps, default=0), max(steps, default=0), comm_ms, means)
+    means = [totals[name] / count if name in totals else math.nan for name in phases]
+    comm_ms = _open_ms(collectives) / count if collectives else math.nan
+    return [count, min(steps, default=0), max(steps, default=0), comm_ms, *means]
 
 
 def _open_ms(spans: Iterable[OwnSpan]) -> float:
@@ -184,17 +171,6 @@ def _open_ms(spans: Iterable[OwnSpan]) -> float:
         open_ms += max(0, end_ns - max(span.start_ns, until_ns)) / 1e6 if has_start else span.duration_ms
         until_ns = max(until_ns, end_ns) if has_start else until_ns
     return open_ms
-
-
-def to_tensor(measured: Measurement) -> Tensor:
-    fixed = (measured.steps, measured.first_step, measured.last_step, measured.comm_ms)
-    tensor: Tensor = torch.tensor([*fixed, *measured.phases_ms], dtype=torch.float64, device="cpu")
-    return tensor
-
-
-def from_tensor(tensor: Tensor) -> Measurement:
-    steps, first, last, comm_ms, *phases = tensor.tolist()
-    return Measurement(int(steps), int(first), int(last), comm_ms, tuple(phases))
 
 
 class Gather(Handle):
@@ -259,11 +235,12 @@ class Gather(Handle):
     def _gather(self) -> None:
         if self._rows is not None and self._profiler.enabled:
             self._profiler.flush(_FLUSH_TIMEOUT_S)
-        mine = to_tensor(measure(() if self._rows is None else self._rows.read(), self._phases))
+        measured = measure(() if self._rows is None else self._rows.read(), self._phases)
+        mine = torch.tensor(measured, dtype=torch.float64, device="cpu")
         all_ranks = [torch.empty_like(mine) for _ in self._ranks]
         # The group's own method, which nothing wraps: this is no collective of the trainer's, and gets no row.
         self._group.allgather([all_ranks], [mine]).wait()  # type: ignore[union-attr]
-        summary = summarize(dict(zip(self._ranks, map(from_tensor, all_ranks))), self._phases)
+        summary = summarize({rank: one.tolist() for rank, one in zip(self._ranks, all_ranks)}, self._phases)
         if summary is None:
             return
         self.summary = self._unpolled = summary
