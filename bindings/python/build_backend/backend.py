@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The build backend that pip calls for `pip install .`: builds with Meson, and packs the installed files as a wheel.
 
-The wheel carries the Python package with its extension module (if Python's headers are there to build it; without it the
-package uses ctypes, and has no hooks of PyTorch), libcep.so, the cep command, the manual pages, and the shared libraries
-that these need beyond the C library. Its tag names the oldest C library with which it runs.
+The wheel carries the Python package with its extension module (if Python's headers are there to build it; without it
+the package uses ctypes, and has no hooks of PyTorch), libcep.so, the cep command, the manual pages, and the shared
+libraries that these need beyond the C library. Its tag names the oldest C library with which it runs.
 
 Settings (``pip install --config-settings NAME=VALUE .``):
     build-dir: A build directory to use and keep. If it is built already, it is used as it is, whatever its options;

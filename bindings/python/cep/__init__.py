@@ -11,9 +11,9 @@
             with prof.region("backward"):
                 loss.backward()
 
-Each rank writes ``output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``; ``cep summarize output`` reads them, and so does
-``cep.show("output")`` in a notebook. The package is a thin layer over libcep.so (see cep(3)), which it looks for in
-``CEP_LIBRARY``, then in its own directory, then in the loader's path.
+Each rank writes ``output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``; ``cep summarize output`` reads them, and
+so does ``cep.show("output")`` in a notebook. The package is a thin layer over libcep.so (see cep(3)), which it looks
+for in ``CEP_LIBRARY``, then in its own directory, then in the loader's path.
 
 The calls of a step loop go through an extension module if the package has one for this Python, else through ctypes;
 ``cep.binding`` tells which, and ``CEP_BINDING`` overrules the choice. The hooks of cep.torch need the module.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a caller says of a span: its attributes, and the struct in which libcep takes them; and its stream, whose address libcep
-takes, and PyTorch's current one."""
+"""What a caller says of a span: its attributes, and the struct in which libcep takes them; and its stream, whose
+address libcep takes, and PyTorch's current one."""
 
 from __future__ import annotations
 

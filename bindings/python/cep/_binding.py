@@ -4,8 +4,8 @@
 The choice is made once, at import. ``CEP_BINDING`` overrides it: "native" or "ctypes", or the path of the extension
 module. All other calls use ctypes either way.
 
-Hooks of PyTorch are made of the module's classes, whose source (native/, beside the package) has their documentation. Where it
-is missing, a stand-in has its name, and there are no hooks.
+Hooks of PyTorch are made of the module's classes, whose source (native/, beside the package) has their documentation.
+Where it is missing, a stand-in has its name, and there are no hooks.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from typing import Any, Callable, Optional
 
 from . import _ffi
 from ._attributes import (
-    HOST_ADDRESS, Attributes, Stream, StreamSource, current_stream_source, error_struct, span_struct, stream_address, whole_number,
+    HOST_ADDRESS, Attributes, Stream, StreamSource, current_stream_source, error_struct, span_struct, stream_address,
+    whole_number,
 )  # fmt: skip
 from ._errors import NOT_FAILURES
 from ._options import Sampling, kind_number

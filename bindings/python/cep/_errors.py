@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions of the package, with the codes of <cep/cep.h> that they carry, and messages to a user. No message raises,
-whatever has become of standard error."""
+"""The exceptions of the package, with the codes of <cep/cep.h> that they carry, and messages to a user. No message
+raises, whatever has become of standard error."""
 
 from __future__ import annotations
 

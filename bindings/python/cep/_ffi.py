@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads libcep.so, and declares its structs, the counts of a profiler, and the prototype of every call that the package makes."""
+"""Loads libcep.so, and declares its structs, the counts of a profiler, and the prototype of every call that the package
+makes."""
 
 from __future__ import annotations
 

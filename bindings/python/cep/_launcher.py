@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rank of which run this process is. cep_open() reads the launchers' variables itself; this is for what they lack:
-the rank in PyTorch's process group, and one run for all processes under `cep run`; and what these tell it: lines of JSON, a
-file for each process, in a folder. And settings: what the framework and the machine were told, for the run row, read once, when a
-profiler opens."""
+"""Which rank of which run this process is. cep_open() reads the launchers' variables itself; this is for what they
+lack: the rank in PyTorch's process group, and one run for all processes under `cep run`; and what these tell it: lines
+of JSON, a file for each process, in a folder. And settings: what the framework and the machine were told, for the run
+row, read once, when a profiler opens."""
 
 from __future__ import annotations
 

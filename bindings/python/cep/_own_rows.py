@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads beside the trainer's, which asks them for work and never waits for them; and what they read: this process's own rows,
-from its rank file while that grows."""
+"""Threads beside the trainer's, which asks them for work and never waits for them; and what they read: this process's
+own rows, from its rank file while that grows."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ _STOP = object()
 
 
 class Background:
-    """A daemon thread that calls a function with each request, one after another, and another function at last. They raise
-    nothing. Some requests may wait for those before them."""
+    """A daemon thread that calls a function with each request, one after another, and another function at last. They
+    raise nothing. Some requests may wait for those before them."""
 
     def __init__(
         self, name: str, act: Callable[[Any], object], most_waiting: int, at_end: Callable[[], object] = lambda: None

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Se
 
 from . import _ffi
 from ._attributes import (
-    HOST, Attributes, Meta, Stream, StreamSource, attributes_struct, meta_text, name_bytes, stream_address, whole_number,
+    HOST, Attributes, Meta, Stream, StreamSource, attributes_struct, meta_text, name_bytes, stream_address,
+    whole_number,
 )  # fmt: skip
 from ._binding import ProfilerCalls
 from ._errors import EINVAL, ETIMEDOUT, error_for, warn
@@ -256,8 +257,8 @@ class Profiler(ProfilerCalls, Handle):
         return part
 
     def _listen(self, listener: Listener) -> None:
-        """Has step() call a listener, once, where recording begins or ends. Other steps cost nothing unless a listener asks for
-        them."""
+        """Has step() call a listener, once, where recording begins or ends. Other steps cost nothing unless a listener
+        asks for them."""
         with _listeners_lock:
             if listener not in self._listeners:
                 self._listeners, self._wants_steps = (*self._listeners, listener), True
@@ -267,8 +268,8 @@ class Profiler(ProfilerCalls, Handle):
             self._listeners = tuple(other for other in self._listeners if other != listener)
 
     def _turn_with_steps(self, turn: Listener) -> Removal:
-        """Has something be on during recorded steps, from now on: until the profiler is closed, or the returned function is
-        called, which turns it off."""
+        """Has something be on during recorded steps, from now on: until the profiler is closed, or the returned
+        function is called, which turns it off."""
 
         def stop() -> None:
             discard(self._at_close, stop)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replacements for profilers that trainers have: the same calls, made with cep. Only the import changes.
 
-CudaEventProfiler replaces the class of that name. It writes ``<directory>/cuda_events_rank_<rank>.jsonl``: a row for each span
-with ``duration_ms``, ``name``, ``rank``, ``step``, the metadata given to record(), and the other keys of a span.
+CudaEventProfiler replaces the class of that name. It writes ``<directory>/cuda_events_rank_<rank>.jsonl``: a row for
+each span with ``duration_ms``, ``name``, ``rank``, ``step``, the metadata given to record(), and the other keys of a
+span.
 
 CUDATimer, CUDATimerCollection, build_profiler() and print_profiler_summary() replace those of trainers that wrap
 torch.profiler and torch.cuda.Event. They need PyTorch, which is imported when one of them is first used. build_profiler()

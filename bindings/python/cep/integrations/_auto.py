@@ -108,11 +108,11 @@ _DEVICES = (torch.device, str, int, torch.Tensor)  # by what Tensor.to() is told
 
 
 def time_copies(profiler: Profiler, switched: list[bool]) -> list[Removal]:
-    """Times copies of a batch to the device: each .to() and .cuda() of a tensor on the CPU, on this thread, while a list is not
-    empty: from the batch to the forward, and from the optimizer to the next batch.
+    """Times copies of a batch to the device: each .to() and .cuda() of a tensor on the CPU, on this thread, while a
+    list is not empty: from the batch to the forward, and from the optimizer to the next batch.
 
-    The methods of PyTorch's class are replaced once. A change of a class at each step would have Python forget what it knows
-    of it, for good from the thousandth on. While the list is empty, they go through a branch in C.
+    The methods of PyTorch's class are replaced once. A change of a class at each step would have Python forget what it
+    knows of it, for good from the thousandth on. While the list is empty, they go through a branch in C.
     """
     region = profiler.region("host_to_device", kind="data")
     removals: list[Removal] = []
@@ -141,7 +141,7 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
     """
 
     def __init__(self) -> None:
-        # In C, where native/training.c describes them, are also last_loader, steps, thread, replays, updates, is_off and more.
+        # In C, where native/training.c describes them: last_loader, thread, replays, updates, is_off and more.
         self.profiler: Optional[Profiler] = None
         self.steps: Any  # TrainingSteps
         self.has_fetched: bool

@@ -85,9 +85,10 @@ class MetricsLogger:
     """Logs this rank's aggregates. The trainer never waits: a background thread reads the rank file and calls the
     logger. Thread-safe.
 
-    The metrics are of what was recorded since the last call: ``cep/<region>/mean_ms`` and ``cep/<region>/max_ms`` for each
-    region, ``cep/<counter>`` with each counter's last value, and ``cep/lost``, how many spans are not in the file and never will
-    be. If nothing was recorded, nothing is logged. Calls that find the queue full are dropped, and the next one logs their part.
+    The metrics are of what was recorded since the last call: ``cep/<region>/mean_ms`` and ``cep/<region>/max_ms`` for
+    each region, ``cep/<counter>`` with each counter's last value, and ``cep/lost``, how many spans are not in the file
+    and never will be. If nothing was recorded, nothing is logged. Calls that find the queue full are dropped, and the
+    next one logs their part.
 
     Args:
         profiler: The profiler whose rows are logged. If it is off, nothing is logged and no thread is started.
@@ -182,8 +183,8 @@ def log_metrics(profiler: Profiler, logger: Logger, step: Optional[int] = None, 
             if step % 100 == 0:
                 cep.integrations.log_metrics(prof, wandb, step)
 
-    The first call for a profiler sets the logger, and only what is recorded after it is logged: make that call before the loop.
-    This is the short form of MetricsLogger, which lists the metrics.
+    The first call for a profiler sets the logger, and only what is recorded after it is logged: make that call before
+    the loop. This is the short form of MetricsLogger, which lists the metrics.
 
     Args:
         profiler: The profiler whose rows are logged.

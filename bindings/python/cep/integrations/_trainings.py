@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trainings of several frameworks have in common: the base of their callbacks, and Accelerate's data loaders, which
-Transformers' Trainer uses too."""
+"""What trainings of several frameworks have in common: the base of their callbacks, and Accelerate's data loaders,
+which Transformers' Trainer uses too."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def attach_loaders(steps: TrainingSteps, loaders: Iterable[Any]) -> list[Removal
 
 
 class _LoaderTimer:
-    """The wait for a batch and its copy to the device both happen inside a loader's next(), one batch ahead of the loop and
-    before any callback."""
+    """The wait for a batch and its copy to the device both happen inside a loader's next(), one batch ahead of the loop
+    and before any callback."""
 
     def __init__(self, steps: TrainingSteps) -> None:
         self._steps = steps

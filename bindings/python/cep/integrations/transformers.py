@@ -27,8 +27,8 @@ __all__ = ["CepCallback", "instrument"]
 class CepCallback(TrainingCallback, TrainerCallback):  # type: ignore[misc]
     """Times the phases of each training step of a Trainer.
 
-    The rows that cep.integrations lists, and ``loss`` and ``grad_norm`` as counters where the Trainer logs them. Those of
-    DistributedDataParallel's collectives only with instrument(), which knows the wrapped model.
+    The rows that cep.integrations lists, and ``loss`` and ``grad_norm`` as counters where the Trainer logs them. Those
+    of DistributedDataParallel's collectives only with instrument(), which knows the wrapped model.
 
     A step is an update step, of several micro-batches with gradient accumulation; its number is
     ``state.global_step`` at its begin.
@@ -47,14 +47,15 @@ class CepCallback(TrainingCallback, TrainerCallback):  # type: ignore[misc]
         self._trainer: Callable[[], Any] = lambda: None
 
     def on_train_begin(
-        self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, train_dataloader: Any = None,
-        **others: Any,
+        self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None,
+        train_dataloader: Any = None, **others: Any,
     ) -> None:  # fmt: skip
         steps = self._start(args.output_dir, state.global_step)
         if steps is not None:
             self._removals += attach_loaders(steps, [train_dataloader])
             trainer = self._trainer()
-            phases = cep_torch.instrument(steps.profiler, model if trainer is None else trainer.model_wrapped, optimizer)
+            wrapped = model if trainer is None else trainer.model_wrapped
+            phases = cep_torch.instrument(steps.profiler, wrapped, optimizer)
             self._removals.append(phases.remove)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:

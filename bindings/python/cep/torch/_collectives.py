@@ -24,7 +24,8 @@ from .._handle import Removable, Removal, patch, undo_all
 from .._native import AsyncSpan, CollectiveCalls, NcclCalls, is_inside, turn_codes
 from .._profiler import Profiler
 from ._operations import (
-    BATCH, MESSAGE, Arguments, Codes, Function, Group, Groups, Keywords, Operation, available_functions, codes_of, resolve_group,
+    BATCH, MESSAGE, Arguments, Codes, Function, Group, Groups, Keywords, Operation, available_functions, codes_of,
+    resolve_group,
 )  # fmt: skip
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, is_compiling, note_failure, torch
 
@@ -34,8 +35,8 @@ Error = Optional[type[BaseException]]
 
 
 class Waits:
-    """Ends the spans of gloo's messages where the trainer has waited for their Works, which have no future that would tell.
-    Thread-safe."""
+    """Ends the spans of gloo's messages where the trainer has waited for their Works, which have no future that would
+    tell. Thread-safe."""
 
     def __init__(self) -> None:
         self._ends: weakref.WeakKeyDictionary[Any, Callable[[Error], None]] = weakref.WeakKeyDictionary()  # by Work
@@ -279,9 +280,9 @@ def instrument_collectives(
     """Times each collective of torch.distributed on recorded steps. On other steps a function runs its own code, from its second
     call on.
 
-    This covers the collectives of FSDP and FSDP2, messages (send, irecv, batch_isend_irecv) and barriers. It does not cover calls
-    from C++ (for DDP's own all-reduces see instrument()), functional collectives (DTensor, tensor parallelism), compiled calls
-    (torch.compile) and coalesced calls.
+    This covers the collectives of FSDP and FSDP2, messages (send, irecv, batch_isend_irecv) and barriers. It does not
+    cover calls from C++ (for DDP's own all-reduces see instrument()), functional collectives (DTensor, tensor
+    parallelism), compiled calls (torch.compile) and coalesced calls.
 
     A row is named after the operation (``all_gather`` for all_gather_into_tensor too), is of kind ``comm``, and has
 
@@ -291,13 +292,14 @@ def instrument_collectives(
     - ``coll``: the step times 1,000,000, plus how many collectives of the group came before in the step. For a batch with
       one other rank: how many messages came before between the two. Batches with several others have none.
 
-    A span of NCCL's is on the stream that PyTorch gives it, from when that reaches the call to when the call's work is done. One
-    of gloo's is on the host clock, from the call to its return, or with async_op to the completion of its future; of isend,
-    irecv and batches to the trainer's wait.
+    A span of NCCL's is on the stream that PyTorch gives it, from when that reaches the call to when the call's work is
+    done. One of gloo's is on the host clock, from the call to its return, or with async_op to the completion of its
+    future; of isend, irecv and batches to the trainer's wait.
 
-    Never waits for the device or for a future. Where PyTorch's calls of NCCL are not seen, a message tells what has no rows. The
-    functions stay the same objects, whose code is another on recorded steps. Of two open profilers the newest records the
-    collectives, and a warning tells of it. All ranks have to call this in the same step, because counting begins here.
+    Never waits for the device or for a future. Where PyTorch's calls of NCCL are not seen, a message tells what has no
+    rows. The functions stay the same objects, whose code is another on recorded steps. Of two open profilers the newest
+    records the collectives, and a warning tells of it. All ranks have to call this in the same step, because counting
+    begins here.
 
     Args:
         profiler: The profiler.
@@ -338,9 +340,9 @@ def _foreign_thread_runs() -> bool:
 
 @atexit.register
 def _wait_for_callbacks() -> None:
-    """A thread that calls or frees a Python object while the interpreter exits is ended there. If it is a C++ thread, as
-    those of gloo are, the process ends with it: "terminate called without an active exception". So the exit waits until
-    the callbacks of futures are freed, and until no such thread runs Python code."""
+    """A thread that calls or frees a Python object while the interpreter exits is ended there. If it is a C++ thread,
+    as those of gloo are, the process ends with it: "terminate called without an active exception". So the exit waits
+    until the callbacks of futures are freed, and until no such thread runs Python code."""
     # Other threads have to run meanwhile, and nothing signals that a callback was freed: so this sleeps and checks. It
     # checks twice, because a thread may be between two objects that it frees.
     if native is None or not native.expected_callbacks()[0]:

@@ -5,8 +5,9 @@ DDP's C++ code reduces a bucket with the operator c10d::allreduce_. Two things c
 
 - On recorded steps a function stands before that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs as
   if cep were not there.
-- With NCCL its call is timed: see _collectives.py. That needs a group's communicator. So on the first recorded step that has buckets the
-  function announces the call, and learns with which communicator it was; from then on no function stands there.
+- With NCCL its call is timed: see _collectives.py. That needs a group's communicator. So on the first recorded step
+  that has buckets the function announces the call, and learns with which communicator it was; from then on no function
+  stands there.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ class Escalation(Handle):
     ``<directory>/rank_<rank>_step_<step>_trace.json``, which ``cep kernels`` reads. These steps are slower, so a mark
     in the rank file (``escalation``, with the reason and the number of steps) tells where they begin.
 
-    Nothing raises into the trainer: failures are warnings. Starting torch.profiler can take a second. Rows are written every
-    ``flush_every_n_steps`` steps, so a rule gets the spans of a step with that delay.
+    Nothing raises into the trainer: failures are warnings. Starting torch.profiler can take a second. Rows are written
+    every ``flush_every_n_steps`` steps, so a rule gets the spans of a step with that delay.
 
     Args:
         profiler: The profiler. Each call of its step() is a step here.

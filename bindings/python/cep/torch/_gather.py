@@ -32,8 +32,8 @@ _ABSOLUTE_FLOOR_MS = 0.1
 
 
 Measurement = Sequence[float]
-"""One rank's recorded steps since the last summary: how many, the first, the last, and the mean times per step, in ms, of the
-collectives and of each phase. NaN: nothing was timed."""
+"""One rank's recorded steps since the last summary: how many, the first, the last, and the mean times per step, in ms,
+of the collectives and of each phase. NaN: nothing was timed."""
 
 
 class PhaseSummary(NamedTuple):
@@ -177,8 +177,9 @@ class Gather(Handle):
     """What gather() returns. Thread-safe."""
 
     def __init__(
-        self, profiler: Profiler, every: int, phases: Sequence[str], on_summary: OnSummary, group: Optional[ProcessGroup]
-    ) -> None:
+        self, profiler: Profiler, every: int, phases: Sequence[str], on_summary: OnSummary,
+        group: Optional[ProcessGroup],
+    ) -> None:  # fmt: skip
         self.summary: Optional[Summary] = None
         """The latest summary, the same on all ranks; None before the first."""
         self.failure: Optional[str] = None
@@ -266,7 +267,7 @@ def _end_at_exit(thread: threading.Thread, gather: weakref.ref[Gather], group: w
         return
     if alive is not None:
         alive._group = None
-    with contextlib.suppress(Exception):  # the trainer has destroyed all groups; this one's threads end with the last reference
+    with contextlib.suppress(Exception):  # the trainer has destroyed all groups; then its threads end by themselves
         dist.destroy_process_group(own)
 
 
@@ -283,12 +284,13 @@ def gather(
 
         live = cep.torch.gather(prof, on_summary=print)
 
-    Every ``every_n_recorded_steps`` recorded steps, each rank reads its own timings back from its file (the newest 256 KiB at
-    most), and one all_gather of a few numbers turns them into a Summary. That is a first hint; see ``cep summarize``.
+    Every ``every_n_recorded_steps`` recorded steps, each rank reads its own timings back from its file (the newest 256
+    KiB at most), and one all_gather of a few numbers turns them into a Summary. That is a first hint; see ``cep
+    summarize``.
 
-    All of this runs on a background thread, over a gloo group of its own. The trainer's thread only counts steps. If a rank dies
-    or is late, the summaries on the other ranks end with a warning, after the timeout at the latest, and the job goes on. A
-    process that exits during a round waits for it, for ten seconds at most.
+    All of this runs on a background thread, over a gloo group of its own. The trainer's thread only counts steps. If a
+    rank dies or is late, the summaries on the other ranks end with a warning, after the timeout at the latest, and the
+    job goes on. A process that exits during a round waits for it, for ten seconds at most.
 
     This is a collective call: every rank of the job has to call it at the same place, with the same sampling options
     and arguments, even if its profiler is off. It waits once, for the new group.

@@ -79,8 +79,10 @@ def matmul_dtype(output: object) -> Optional[str]:
 
 
 if native is not None:
-    listed: Callable[[object], list[Tensor]] = lambda output: list(islice(tensors_in(output), _TENSOR_LIMIT))  # noqa: E731
-    native.connect_torch(note_failure, NotFinished, Unmeasured, torch.Tensor, listed, OrderedDict, inert_hook())
+    native.connect_torch(
+        note_failure, NotFinished, Unmeasured, torch.Tensor, lambda output: list(islice(tensors_in(output), _TENSOR_LIMIT)),
+        OrderedDict, inert_hook(),
+    )  # fmt: skip
 
 
 def backward_of(profiler: Profiler, prefix: str) -> BackwardCalls:
@@ -156,7 +158,8 @@ def _forward_of(
     profiler: Profiler, prefix: str, backward: BackwardCalls, model: Module, end_peak: Optional[Callable[[str], None]]
 ) -> ForwardCalls:
     """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""
-    forward, no_grad = (Phase(profiler.region(prefix + name, kind="compute")) for name in ("forward", "forward_no_grad"))
+    names = prefix + "forward", prefix + "forward_no_grad"
+    forward, no_grad = (Phase(profiler.region(name, kind="compute")) for name in names)
     # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
     made = ForwardCalls(model, forward, no_grad, backward, graph_task, torch.is_grad_enabled)
     unknown = ["the type of matrix products"]
@@ -303,10 +306,10 @@ def instrument(
     - ``optimizer``: each step() of each optimizer. A closure's forward and backward are not part of it.
 
     With gradient accumulation a step has several spans of a name (``seq``). The recomputation of activation
-    checkpointing is part of the backward. A phase that raises is marked (``error``).
-    ``profiler.step()`` turns the hooks on and off: on a step that is not recorded, or if the profiler is off, there are none.
-    They never synchronise, never raise (failures are counted, and the first is a warning), and never keep a graph or a
-    tensor alive. Copies of the model are not instrumented. What is instrumented already is not timed twice: a message tells of it.
+    checkpointing is part of the backward. A phase that raises is marked (``error``). ``profiler.step()`` turns the
+    hooks on and off: on a step that is not recorded, or if the profiler is off, there are none. They never synchronise,
+    never raise (failures are counted, and the first is a warning), and never keep a graph or a tensor alive. Copies of
+    the model are not instrumented. What is instrumented already is not timed twice: a message tells of it.
 
     Args:
         profiler: The profiler.

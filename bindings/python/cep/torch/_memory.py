@@ -91,8 +91,8 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
 
 
 def phase_peaks(profiler: Profiler) -> Callable[[str], None]:
-    """What records the most memory in a phase at its end, as a counter ``memory.peak_bytes.<phase>``. The next phase begins with
-    what is allocated then: PyTorch's peaks are reset."""
+    """What records the most memory in a phase at its end, as a counter ``memory.peak_bytes.<phase>``. The next phase
+    begins with what is allocated then: PyTorch's peaks are reset."""
     failures: list[Exception] = []
 
     def end(phase: str) -> None:

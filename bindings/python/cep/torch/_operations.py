@@ -190,8 +190,8 @@ def _at_most(length: int, text: str) -> str:
 def default_name(group: Any) -> str:
     """A name that all ranks of the group have for it and no other group has.
 
-    "world" for the default group. For others: what the group is for, if PyTorch knows (the dimension of a device mesh), its
-    ranks, and PyTorch's name of it: "dp:0-6/2#3".
+    "world" for the default group. For others: what the group is for, if PyTorch knows (the dimension of a device mesh),
+    its ranks, and PyTorch's name of it: "dp:0-6/2#3".
     """
     if group is dist.GroupMember.WORLD:
         return "world"
@@ -246,8 +246,8 @@ class Groups:
             return found
 
     def pair(self, group: ProcessGroup, ends: str) -> Group:
-        """The two ends of a message as a group of their own, so that both ends count the same messages: "0>1", or "0-1" of
-        messages in both directions."""
+        """The two ends of a message as a group of their own, so that both ends count the same messages: "0>1", or "0-1"
+        of messages in both directions."""
         whole = self.find(group)
         name = shortened(f"{whole.name}/{ends}")
         with self._lock:

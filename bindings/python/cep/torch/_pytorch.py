@@ -34,8 +34,8 @@ else:
     Tensor = Device = ProcessGroup = Module = Optimizer = Any
 
 __all__ = [
-    "Device", "Module", "NotFinished", "Optimizer", "ProcessGroup", "Tensor", "Unmeasured", "dist", "distributed_is_initialized",
-    "hook_failures", "inert_hook", "is_compiling", "note_failure", "torch",
+    "Device", "Module", "NotFinished", "Optimizer", "ProcessGroup", "Tensor", "Unmeasured", "dist",
+    "distributed_is_initialized", "hook_failures", "inert_hook", "is_compiling", "note_failure", "torch",
 ]  # fmt: skip
 
 

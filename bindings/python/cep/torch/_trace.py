@@ -161,7 +161,8 @@ def run_kernels(directory: Path, *options: str) -> Optional[str]:
 
 
 def summarize_traces(directory: Path, into: Optional[Path] = None) -> bool:
-    """Writes ``summary.md`` of a directory of traces, there or elsewhere. Returns False, with a warning, if that fails."""
+    """Writes ``summary.md`` of a directory of traces, there or elsewhere. Returns False, with a warning, if that
+    fails."""
     return run_kernels(directory, "-o", str((into or directory) / "summary.md")) is not None
 
 
@@ -274,12 +275,13 @@ def build_profiler(
     without a cep command there is a warning instead.
 
     Args:
-        config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it), ``ranks`` (a
-            list, one rank, or "all", which is the default), ``start_step`` (default 0), ``end_step`` (exclusive; default one
-            step), ``directory`` or ``trace_dir`` (default ``torch_profiler`` in ``output_dir``, by default the working
-            directory), ``world_size``, ``tensorboard`` (True: files are named ``rank_<rank>.pt.trace.json``, as TensorBoard's
-            plugin for PyTorch finds them), and torch.profiler.profile's ``record_shapes``, ``profile_memory`` and
-            ``with_flops`` (which are on by default), ``with_stack``, ``with_modules`` and ``activities``. None is off.
+        config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it),
+            ``ranks`` (a list, one rank, or "all", which is the default), ``start_step`` (default 0), ``end_step``
+            (exclusive; default one step), ``directory`` or ``trace_dir`` (default ``torch_profiler`` in ``output_dir``,
+            by default the working directory), ``world_size``, ``tensorboard`` (True: files are named
+            ``rank_<rank>.pt.trace.json``, as TensorBoard's plugin for PyTorch finds them), and torch.profiler.profile's
+            ``record_shapes``, ``profile_memory`` and ``with_flops`` (which are on by default), ``with_stack``,
+            ``with_modules`` and ``activities``. None is off.
         rank: This process's rank. None: that of torch.distributed, else the launcher's, else 0.
         world_size: Number of ranks. None: the configuration's, else that of torch.distributed, else the launcher's, else
             rank + 1.

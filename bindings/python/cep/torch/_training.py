@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a training, and its input: waiting for a DataLoader, and copying a batch to the device; and a plain training loop,
-instrumented as a whole in one line."""
+"""The steps of a training, and its input: waiting for a DataLoader, and copying a batch to the device; and a plain
+training loop, instrumented as a whole in one line."""
 
 from __future__ import annotations
 
