@@ -9,10 +9,8 @@ from threading import get_ident
 from typing import Any, Callable, Optional
 
 from . import _ffi
-from ._attributes import (
-    HOST_ADDRESS, Attributes, Stream, StreamSource, current_stream_source, error_struct, span_struct, stream_address,
-    whole_number,
-)  # fmt: skip
+from ._attributes import HOST_ADDRESS, Attributes, Stream, StreamSource, current_stream_source, error_struct
+from ._attributes import span_struct, stream_address, whole_number
 from ._errors import NOT_FAILURES
 from ._options import Sampling, kind_number
 

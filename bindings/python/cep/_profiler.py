@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union, cast
 
 from . import _ffi
-from ._attributes import (
-    HOST, Attributes, Meta, Stream, StreamSource, attributes_struct, meta_text, name_bytes, stream_address,
-    whole_number,
-)  # fmt: skip
+from ._attributes import HOST, Attributes, Meta, Stream, StreamSource, attributes_struct, meta_text, name_bytes
+from ._attributes import stream_address, whole_number
 from ._binding import ProfilerCalls
 from ._errors import EINVAL, ETIMEDOUT, error_for, warn
 from ._handle import Handle, Removal, discard, undo_all

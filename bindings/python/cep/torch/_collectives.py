@@ -23,10 +23,8 @@ from .._errors import tell_mistake, warn
 from .._handle import Removable, Removal, patch, undo_all
 from .._native import AsyncSpan, CollectiveCalls, NcclCalls, is_inside, turn_codes
 from .._profiler import Profiler
-from ._operations import (
-    BATCH, MESSAGE, Arguments, Codes, Function, Group, Groups, Keywords, Operation, available_functions, codes_of,
-    resolve_group,
-)  # fmt: skip
+from ._operations import BATCH, MESSAGE, Arguments, Codes, Function, Group, Groups, Keywords, Operation
+from ._operations import available_functions, codes_of, resolve_group
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, is_compiling, note_failure, torch
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None

@@ -80,8 +80,8 @@ def matmul_dtype(output: object) -> Optional[str]:
 
 if native is not None:
     native.connect_torch(
-        note_failure, NotFinished, Unmeasured, torch.Tensor, lambda output: list(islice(tensors_in(output), _TENSOR_LIMIT)),
-        OrderedDict, inert_hook(),
+        note_failure, NotFinished, Unmeasured, torch.Tensor,
+        lambda output: list(islice(tensors_in(output), _TENSOR_LIMIT)), OrderedDict, inert_hook(),
     )  # fmt: skip
 
 
