@@ -39,55 +39,40 @@ static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group,
 }
 
 /// What times a bucket's reduction: an AsyncSpan; with NCCL None, and its call is announced. NULL for other calls, or
-/// with an exception.
-static PyObject* begin_bucket(const bucket_timer_object* self, PyObject* tensor, PyObject* process_group) {
-    if (!has_gradients(tensor)) return NULL;
-    PyObject* group = PyDict_GetItemWithError(self->given[groups_at], process_group);
-    if (group == NULL) return NULL;
-    Py_INCREF(group);
-    const bool on_device = PyTuple_GetItem(group, group_on_device_at) == Py_True;
-    PyObject *attributes = attributes_of(self, group, tensor, !on_device), *begun = NULL;
-    if (attributes != NULL && on_device) begun = none_if(announce_call(self->given[region_at], attributes));
-    if (attributes != NULL && !on_device) begun = new_async_span((region_object*)self->given[region_at], attributes);
-    DROP(attributes, group);
-    return begun;
-}
-
-/// None for calls of Python's functions, whose wrappers time them.
-static PyObject* begin_if_recording(const bucket_timer_object* self, PyObject* args) {
+/// with an exception: for those of Python's functions, whose wrappers time them, too.
+static PyObject* begin_bucket(const bucket_timer_object* self, PyObject* args) {
     const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
     if (!is_recording(profiler) || *inside_of_thread()) return NULL;
+    PyObject *attributes = NULL, *begun = NULL;
     PyObject* tensor = PySequence_GetItem(PyTuple_GetItem(args, 0), 0);
-    PyObject* group = tensor != NULL ? call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1)) : NULL;
-    PyObject* begun = group != NULL ? begin_bucket(self, tensor, group) : NULL;
-    DROP(tensor, group);
+    PyObject* boxed = tensor != NULL ? call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1)) : NULL;
+    const bool may_be = boxed != NULL && has_gradients(tensor);
+    PyObject* group = may_be ? PyDict_GetItemWithError(self->given[groups_at], boxed) : NULL;
+    Py_XINCREF(group);
+    const bool on_device = group != NULL && PyTuple_GetItem(group, group_on_device_at) == Py_True;
+    if (group != NULL) attributes = attributes_of(self, group, tensor, !on_device);
+    if (attributes != NULL && on_device) begun = none_if(announce_call(self->given[region_at], attributes));
+    if (attributes != NULL && !on_device) begun = new_async_span((region_object*)self->given[region_at], attributes);
+    DROP(tensor, boxed, group, attributes);
     return begun;
-}
-
-/// The operator has called NCCL with this communicator of its group.
-static bool note_comm(const bucket_timer_object* self, PyObject* boxed_group, void* comm) {
-    PyObject* group = call_with(self->given[unbox_group_at], boxed_group);
-    PyObject* number = group != NULL ? PyLong_FromVoidPtr(comm) : NULL;
-    const bool noted =
-        number != NULL && is_done(PyObject_CallFunctionObjArgs(self->given[note_comm_at], group, number, NULL));
-    DROP(group, number);
-    return noted;
-}
-
-static bool end_async_bucket(const bucket_timer_object* self, PyObject* span, PyObject* result, PyObject* error) {
-    if (result == NULL) return fail_async_span(span, error);
-    PyObject* boxed = PySequence_GetItem(result, 1);
-    PyObject* work = call_with(self->given[unbox_work_at], boxed);
-    const bool ended = work != NULL && end_with_work(span, work);
-    DROP(boxed, work);
-    return ended;
 }
 
 static bool end_bucket(const bucket_timer_object* self, PyObject* begun, PyObject* args, PyObject* result,
                        PyObject* error) {
-    if (begun != Py_None) return end_async_bucket(self, begun, result, error);
-    void* comm = withdraw_call();
-    return comm == NULL || note_comm(self, PyTuple_GetItem(args, 1), comm);
+    if (begun != Py_None && result == NULL) return fail_async_span(begun, error);
+    void* comm = begun == Py_None ? withdraw_call() : NULL;
+    if (begun == Py_None && comm == NULL) return true;
+    // With NCCL: the operator has called it with this communicator of its group.
+    PyObject* boxed = comm != NULL ? PyLong_FromVoidPtr(comm) : PySequence_GetItem(result, 1);
+    PyObject* unboxed = comm != NULL ? call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1))
+                                     : call_with(self->given[unbox_work_at], boxed);
+    bool ended = boxed != NULL && unboxed != NULL;
+    if (ended && comm != NULL)
+        ended = is_done(PyObject_CallFunctionObjArgs(self->given[note_comm_at], unboxed, boxed, NULL));
+    else
+        ended = ended && end_with_work(begun, unboxed);
+    DROP(boxed, unboxed);
+    return ended;
 }
 
 static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operator_, PyObject* args,
@@ -104,7 +89,7 @@ static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operato
 }
 
 static PyObject* time_call(bucket_timer_object* self, PyObject* below_autograd, PyObject* args, PyObject* keywords) {
-    PyObject* begun = begin_if_recording(self, args);
+    PyObject* begun = begin_bucket(self, args);
     if (begun == NULL && !note_failure()) return NULL;
     PyObject* result = call_below_autograd(below_autograd, self->operator_, args, keywords);
     if (begun == NULL) return result;

@@ -188,10 +188,6 @@ typedef struct {
     bool on_nccl;
 } collective_call;
 
-static PyObject* make_call(const collective_call* call) {
-    return PyObject_Call(call->original, call->args, call->keywords);
-}
-
 // ---- What a span says of a call ------------------------------------------------------------------------------------
 
 /// The Group of a call, if it has been found before; NULL without an exception.
@@ -287,40 +283,6 @@ static bool find_whether_async(collective_call* call) {
 
 // ---- Ways to time a call -------------------------------------------------------------------------------------------
 
-/// Where PyTorch calls NCCL.
-static PyObject* call_announced(const collective_call* call) {
-    PyObject* result = make_call(call);
-    const taken_error error = take();
-    const bool is_unseen = withdraw_call() == NULL && result != NULL;
-    const bool done =
-        !is_unseen || is_done(CALL_METHOD(call->owner, "_tell_if_unseen", call->function, call->given, NULL));
-    return after_hook(done, result, error);
-}
-
-/// On the host clock, where a thread of the backend may end it.
-static PyObject* call_async(const collective_call* call, PyObject* span) {
-    PyObject* work = make_call(call);
-    const taken_error error = take();
-    bool done = false;
-    if (work == NULL)
-        done = fail_async_span(span, error.type);
-    else if (truth_of(ATTRIBUTE(call->function, "is_message")) > 0)
-        done = is_done(CALL_METHOD(call->owner, "_end_after_wait", work, span, NULL));
-    else
-        done = end_with_work(span, work);
-    return after_hook(done, work, error);
-}
-
-/// If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
-static PyObject* call_within(const collective_call* call, region_object* region) {
-    cep_span span = CEP_SPAN_NONE;
-    void* stream = NULL;
-    if (!begin_span(region, &span, &stream) && !note_failure()) return NULL;
-    PyObject* result = make_call(call);
-    const taken_error error = take();
-    return after_hook(end_span(region, span, stream, error.type), result, error);
-}
-
 enum way { without_row, announced, until_done, within, failed };
 
 static enum way way_of(const collective_call* call) {
@@ -346,18 +308,34 @@ static enum way begin_call(collective_call* call, PyObject** timer) {
     return (way == until_done || way == within) && *timer == NULL ? failed : way;
 }
 
-static PyObject* time_call(collective_call* call) {
-    PyObject *timer = NULL, *result = NULL;
-    const enum way way = begin_call(call, &timer);
-    if (way == failed && !note_failure()) return NULL;
+/// A call that is announced is timed where PyTorch calls NCCL. One until it is done is on the host clock, where a
+/// thread of the backend may end it.
+static bool end_call(const collective_call* call, enum way way, PyObject* timer, PyObject* result, PyObject* error) {
     if (way == announced)
-        result = call_announced(call);
-    else if (way == until_done)
-        result = call_async(call, timer);
-    else if (way == within)
-        result = call_within(call, (region_object*)timer);
-    else
-        result = make_call(call);
+        return withdraw_call() != NULL || result == NULL ||
+               is_done(CALL_METHOD(call->owner, "_tell_if_unseen", call->function, call->given, NULL));
+    if (way != until_done) return true;
+    if (result == NULL) return fail_async_span(timer, error);
+    if (truth_of(ATTRIBUTE(call->function, "is_message")) > 0)
+        return is_done(CALL_METHOD(call->owner, "_end_after_wait", result, timer, NULL));
+    return end_with_work(timer, result);
+}
+
+static PyObject* time_call(collective_call* call) {
+    PyObject* timer = NULL;
+    cep_span span = CEP_SPAN_NONE;
+    void* stream = NULL;
+    const enum way way = begin_call(call, &timer);
+    const bool begun = way != failed && (way != within || begin_span((region_object*)timer, &span, &stream));
+    PyObject* result = NULL;
+    if (begun || note_failure()) {
+        result = PyObject_Call(call->original, call->args, call->keywords);
+        const taken_error error = take();
+        // If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
+        const bool ended = span != CEP_SPAN_NONE ? end_span((region_object*)timer, span, stream, error.type)
+                                                 : end_call(call, way, timer, result, error.type);
+        result = after_hook(ended, result, error);
+    }
     Py_XDECREF(timer);
     return result;
 }
