@@ -37,9 +37,7 @@ def _load(path: str) -> Any:
     if not path:
         return importlib.import_module(name)
     loader = importlib.machinery.ExtensionFileLoader(name, path)
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
-    if spec is None:
-        raise ImportError(f"{path} is no extension module")
+    spec: Any = importlib.util.spec_from_file_location(name, path, loader=loader)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module

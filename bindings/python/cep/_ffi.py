@@ -9,7 +9,7 @@ import os
 from collections import namedtuple
 from ctypes import CDLL, POINTER, PyDLL, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple
+from typing import Any, NamedTuple
 
 from ._errors import OK, error_for
 
@@ -124,24 +124,14 @@ class Span(c_uint64):
     """cep_span. ctypes returns instances of a subclass unconverted, so they can be passed back without conversion."""
 
 
-def _candidates() -> Iterator[tuple[str, str]]:
-    """The places of the library in the order of the search, each as (path or soname, origin).
-
-    If CEP_LIBRARY is set, it is the only candidate: a fallback would hide a mistake.
-    """
-    if os.environ.get("CEP_LIBRARY"):
-        yield os.environ["CEP_LIBRARY"], "CEP_LIBRARY"
-        return
-    for pattern in ("libcep.so*", "lib*/libcep.so*"):
-        for path in sorted(_PACKAGE.glob(pattern)):
-            yield str(path), "the package's directory"
-    yield SONAME, "the loader's path"
-
-
 def _find_library() -> str:
-    """The first candidate that loads. If none does, raises an ImportError that lists them all."""
+    """The first place from which the library loads. If there is none, raises an ImportError that lists them all."""
+    packaged = [*sorted(_PACKAGE.glob("libcep.so*")), *sorted(_PACKAGE.glob("lib*/libcep.so*"))]
+    places = [*((str(path), "the package's directory") for path in packaged), (SONAME, "the loader's path")]
+    if os.environ.get("CEP_LIBRARY"):  # alone: another one would hide a mistake
+        places = [(os.environ["CEP_LIBRARY"], "CEP_LIBRARY")]
     failures = []
-    for path, origin in _candidates():
+    for path, origin in places:
         try:
             CDLL(path)
             return path

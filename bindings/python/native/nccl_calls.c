@@ -275,14 +275,8 @@ static timed_call begin_announced(void* comm, void* stream) {
     return (timed_call){0};
 }
 
-/// Has the owners' next steps call turn(), also where all steps are recorded.
-static void note_unknown_comm(void) {
-    saw_unknown_comm = comm_count > 0;
-    for (Py_ssize_t i = 0; i < comm_count; ++i)
-        if (comms[i].owner->is_on) ((profiler_object*)((region_object*)comms[i].region)->profiler)->wants_steps = 1;
-}
-
-/// The region of a model's communicator, its group, and the call's index; NULL if there is none.
+/// The region of a model's communicator, its group, and the call's index; NULL if there is none: then the owners' next
+/// steps call turn(), also where all steps are recorded.
 static cep_region* take_bucket(void* comm, char* group, cep_attrs* attrs) {
     cep_region* region = NULL;
     pthread_mutex_lock(&comms_mutex);
@@ -296,7 +290,9 @@ static cep_region* take_bucket(void* comm, char* group, cep_attrs* attrs) {
         attrs->coll = take_index(one->indices, __atomic_load_n(&profiler->step, __ATOMIC_RELAXED), 1);
         memcpy(group, own->attrs.group, strlen(own->attrs.group) + 1);
     }
-    if (region == NULL) note_unknown_comm();
+    if (region == NULL) saw_unknown_comm = comm_count > 0;
+    for (Py_ssize_t i = 0; region == NULL && i < comm_count; ++i)
+        if (comms[i].owner->is_on) ((profiler_object*)((region_object*)comms[i].region)->profiler)->wants_steps = 1;
     pthread_mutex_unlock(&comms_mutex);
     return region;
 }

@@ -313,15 +313,6 @@ static int wants_wait(watch_object* self, PyObject* facts) {
     return !self->is_quiet;
 }
 
-/// After a timed wait. A step that has begun with the wait at the end of a loader without a length is none.
-static bool note_fetched(watch_object* self, PyObject* item, PyObject* error) {
-    steps_object* steps = steps_of(self);
-    if (steps == NULL) return true;
-    if (item != NULL) return self->has_fetched = true, switch_copies(self, true);
-    if (!PyErr_GivenExceptionMatches(error, PyExc_StopIteration) || self->has_fetched || self->has_forward) return true;
-    return end_step(steps, hooks.not_finished);
-}
-
 static PyObject* time_wait(watch_object* self, PyObject* args) {
     region_object* load = (region_object*)self->load;
     cep_span span = CEP_SPAN_NONE;
@@ -330,7 +321,16 @@ static PyObject* time_wait(watch_object* self, PyObject* args) {
     if (!begun && !note_failure()) return NULL;
     PyObject* item = PyObject_CallObject(self->get_next, args);
     const taken_error error = take();
-    const bool ended = end_span(load, span, stream, error.type) && note_fetched(self, item, error.type);
+    bool ended = end_span(load, span, stream, error.type);
+    steps_object* steps = steps_of(self);
+    const bool is_end = item == NULL && PyErr_GivenExceptionMatches(error.type, PyExc_StopIteration);
+    // A step that has begun with the wait at the end of a loader without a length is none.
+    if (ended && steps != NULL && is_end && !self->has_fetched && !self->has_forward)
+        ended = end_step(steps, hooks.not_finished);
+    if (ended && steps != NULL && item != NULL) {
+        self->has_fetched = true;
+        ended = switch_copies(self, true);
+    }
     return after_hook(ended, item, error);
 }
 

@@ -84,7 +84,10 @@ def patch_loaders(training: Any) -> None:
         if isinstance(iterator, loaders._BaseDataLoaderIter):
             if self not in numbers:
                 numbers[self] = next(following)
-            iterator.__dict__["_cep_length"] = _known_length(iterator)  # all that it yields
+            iterator.__dict__["_cep_length"] = math.inf  # all that it yields; infinity: nobody knows
+            with contextlib.suppress(Exception):  # not public attributes, or the script's sampler has no length
+                if iterator._dataset_kind == loaders._DatasetKind.Map:
+                    iterator.__dict__["_cep_length"] = len(iterator)
             iterator.__dict__["_cep_loader"] = numbers[self]  # the loader itself may be gone before its iterator
         return iterator
 
@@ -93,15 +96,6 @@ def patch_loaders(training: Any) -> None:
     functools.update_wrapper(timed, get_next)
     loaders.DataLoader.__iter__ = __iter__
     loaders._BaseDataLoaderIter.__next__ = timed
-
-
-def _known_length(iterator: Any) -> float:
-    """How many batches a DataLoader's iterator yields in all; infinity if nobody knows."""
-    try:
-        kinds: Any = torch.utils.data.dataloader._DatasetKind
-        return len(iterator) if iterator._dataset_kind == kinds.Map else math.inf
-    except Exception:  # these are not PyTorch's public attributes, or the script's sampler has no length
-        return math.inf
 
 
 _DEVICES = (torch.device, str, int, torch.Tensor)  # by what Tensor.to() is told a device, and not only a type of numbers
