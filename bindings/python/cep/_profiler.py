@@ -17,9 +17,9 @@ from ._attributes import HOST, Attributes, Meta, Stream, StreamSource, attribute
 from ._attributes import stream_address, whole_number
 from ._binding import ProfilerCalls
 from ._errors import EINVAL, ETIMEDOUT, error_for, warn
-from ._handle import Handle, Removal, discard, undo_all
 from ._launcher import add_to_meta, rank_and_size, rank_in_job, read_settings, run_under_cep_run, settings_are_wanted
-from ._life import CLOSE_TIMEOUT_S, EarlySpans, close_at_end_of_worker, close_handle, milliseconds, open_profilers
+from ._life import CLOSE_TIMEOUT_S, EarlySpans, Handle, Removal, close_at_end_of_worker, close_handle, discard
+from ._life import milliseconds, open_profilers, undo_all
 from ._options import Config, PathText, Sampling, kind_number, one_directory, options_struct, rank_file
 from ._region import Region, TimedIterable
 
@@ -405,8 +405,6 @@ class Profiler(ProfilerCalls, Handle):
             first_step: The step of the first item; each further item is one step later.
         """
         return TimedIterable(self, self.region(name, kind, HOST), iterable, first_step)
-
-    # ---- Rows without a region --------------------------------------------------------------------------
 
     def add_span(
         self, name: str, start_ns: int, duration_ns: int, *, kind: Optional[str] = None, bytes: Optional[int] = None,

@@ -263,9 +263,6 @@ def _summarize(directory: Path) -> None:
         say(f"no verdict: {error}")
 
 
-# ---- The command -----------------------------------------------------------------------------------------------------------
-
-
 def run(arguments: Sequence[str]) -> int:
     """Does what ``python -m cep.run`` does with these arguments. Returns the exit status."""
     parser = _parser()

@@ -114,8 +114,6 @@ static PyObject* call_operator(hook_object* function, PyObject* args, PyObject* 
     return result;
 }
 
-// ---- The type ------------------------------------------------------------------------------------------------------
-
 static int bucket_timer_init(bucket_timer_object* self, PyObject* args, PyObject* keywords) {
     PyTypeObject* const types[given_count + 1] = {[region_at] = region_type};
     if (take_arguments((PyObject*)self, args, types, given_count + 1) != 0) return -1;

@@ -109,8 +109,6 @@ bool fail_async_span(PyObject* object, PyObject* error) {
     return end_open_span((async_span_object*)object, error);
 }
 
-// ---- Spans whose work has ended ------------------------------------------------------------------------------------
-
 static PyObject* unended_of(PyObject* profiler) {
     PyObject* found = PyList_New(0);
     for (async_span_object* span = unended; found != NULL && span != NULL; span = span->after)
@@ -139,8 +137,6 @@ bool end_done_spans(PyObject* profiler) {
 PyObject* expected_callbacks(PyObject* module, PyObject* unused) {
     return Py_BuildValue("(Ni)", PyBool_FromLong(ever_expected), expected_count);
 }
-
-// ---- The type ------------------------------------------------------------------------------------------------------
 
 static PyObject* async_span_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     PyObject *like = NULL, *attributes = NULL;
@@ -353,8 +349,6 @@ static PyObject* calls_run(collective_calls_object* self, PyObject* args) {
     Py_DECREF(call.original);
     return result;
 }
-
-// ---- The type ------------------------------------------------------------------------------------------------------
 
 TAKES(collective_calls, profiler_type, &PyDict_Type, &PyDict_Type, NULL)
 COLLECTED_TYPE(collective_calls, "CollectiveCalls", Py_TPFLAGS_BASETYPE, world, nothing_else,

@@ -79,8 +79,7 @@ static int group_end(void);
 #define DECLARE_CALL(name, parameters, arguments) static int nccl##name parameters;
 EACH_CALL(DECLARE_CALL)
 
-// ---- PyTorch's table of imports, in which functions of this module stand before NCCL's
-// --------------------------------
+// ---- PyTorch's table of imports, in which functions of this module stand before NCCL's ------------------------------
 
 /// A function that libtorch_cuda.so imports, and one that is called in its place.
 typedef struct {
@@ -413,8 +412,6 @@ static bool add_comm(const model_comm* made) {
     pthread_mutex_unlock(&comms_mutex);
     return has_room;
 }
-
-// ---- The type ------------------------------------------------------------------------------------------------------
 
 static PyObject* nccl_calls_hold(nccl_calls_object* self, PyObject* unused) {
     if (!self->holds) self->holds = hold_calls();

@@ -246,8 +246,6 @@ static PyObject* profiler_end_phase(profiler_object* self, PyObject* unused) {
     return new_none();
 }
 
-// ---- The type ------------------------------------------------------------------------------------------------------
-
 static PyObject* profiler_attach(profiler_object* self, PyObject* args) {
     PyObject *handle = NULL, *recording = NULL, *regions = NULL;
     int on_host = 0;

@@ -215,8 +215,6 @@ static PyObject* region_end(region_object* self, PyObject* args) {
     return none_if(end_span(self, span, address, error));
 }
 
-// ---- The type ------------------------------------------------------------------------------------------------------
-
 /// All but the handle and the stream.
 static void fill_region(region_object* self, PyObject* profiler, PyObject* name, PyObject* attributes) {
     self->keeps_lock = (char)(((profiler_object*)profiler)->on_host || (self->has_stream && self->stream == CEP_HOST));

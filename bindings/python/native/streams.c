@@ -145,8 +145,6 @@ bool find_stream_source(profiler_object* self) {
     return done;
 }
 
-// ---- Device --------------------------------------------------------------------------------------------------------
-
 PyObject* enter_device(profiler_object* self) {
     if (self->device == NULL || PyErr_Occurred() != NULL) return NULL;
     PyObject* before = call_with(self->exchange_device, self->device);

@@ -277,8 +277,6 @@ static PyObject* watch_before_forward(watch_object* self, PyObject* const* args,
     return result_or_failure(self, before_forward(self, steps, args[0], args[1]));
 }
 
-// ---- Waits for a DataLoader
-
 /// Whether a wait is to be timed; −1 with an exception. `facts`: what patch_loaders() and PyTorch say of the iterator.
 static int wants_wait(watch_object* self, PyObject* facts) {
     steps_object* steps = steps_of(self);

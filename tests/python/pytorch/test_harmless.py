@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
-from cep._handle import patch  # noqa: E402
+from cep._life import patch  # noqa: E402
 from cep.torch import hook_failures  # noqa: E402
 from torch.optim.swa_utils import AveragedModel  # noqa: E402
 

@@ -22,9 +22,8 @@ from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
-from .._handle import Removal, Replacement, patch, undo_all
 from .._launcher import rank_and_size, tell
-from .._life import open_profilers
+from .._life import Removal, Replacement, open_profilers, patch, undo_all
 from .._binding import why_no_hooks
 from .._errors import say
 from .._native import TimedCopy, TimedFunction, TrainingWatch
@@ -160,8 +159,6 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
         """A copy of an optimizer with all that it has is told to the same."""
         return install, ()
 
-    # ---- Safety -----------------------------------------------------------------------------------------
-
     def fail(self, error: Exception) -> None:
         """A failure ends the instrumentation."""
         rank = 0 if self.profiler is None else self.profiler.rank
@@ -196,8 +193,6 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
         """In a forked child the training is the parent's."""
         if self.profiler is not None:
             self.is_off, self.watches = True, False
-
-    # ---- Begin ------------------------------------------------------------------------------------------
 
     def open(self) -> Optional[Profiler]:
         """Opens the profiler. None if this process is not to be recorded, or records itself."""
@@ -283,8 +278,6 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
             for child in () if model is None else model.children():
                 if any(id(parameter) in self._parameters for parameter in child.parameters()):
                     self._watch(child)
-
-    # ---- Steps ------------------------------------------------------------------------------------------
 
     def _begin_replay(self) -> Optional[Any]:
         """Before a CUDA graph is replayed. Returns the region that times it; None where it is not recorded."""

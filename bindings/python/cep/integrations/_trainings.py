@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional
 from .. import Profiler
 from .._binding import why_no_hooks
 from .._errors import warn
-from .._handle import Removal, is_patched, patch, undo_all
+from .._life import Removal, is_patched, patch, undo_all
 from .._attributes import HOST
 from ..torch._training import TrainingSteps
 

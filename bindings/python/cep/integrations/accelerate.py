@@ -18,7 +18,7 @@ import importlib
 from typing import Any, Callable, Optional
 
 from .. import torch as cep_torch
-from .._handle import Removable, Removal, patch, undo_all
+from .._life import Removable, Removal, patch, undo_all
 from .._profiler import Profiler, profiler_first
 from ..torch._pytorch import torch
 from ..torch._training import TrainingSteps

@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
-from .._handle import Replacement
+from .._life import Replacement
 from .._native import BackwardCalls, Phase
 from .._region import Region
 from .._attributes import HOST

@@ -20,7 +20,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 
 from .._binding import native, need_hooks
 from .._errors import tell_mistake, warn
-from .._handle import Removable, Removal, patch, undo_all
+from .._life import Removable, Removal, patch, undo_all
 from .._native import AsyncSpan, CollectiveCalls, NcclCalls, is_inside, turn_codes
 from .._profiler import Profiler
 from ._operations import BATCH, MESSAGE, Arguments, Codes, Function, Group, Groups, Keywords, Operation

@@ -17,7 +17,7 @@ import threading
 import weakref
 from typing import Any, Callable, Optional
 
-from .._handle import Removal
+from .._life import Removal
 from .._attributes import Attributes
 from .._errors import warn
 from .._native import BucketTimer

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
-from .._handle import Handle
+from .._life import Handle
 from .._errors import warn, warned
 from .._own_rows import Background, OwnRows, OwnSpan
 from .._profiler import Profiler

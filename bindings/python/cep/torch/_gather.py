@@ -12,7 +12,7 @@ import weakref
 from statistics import median
 from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from .._handle import Handle
+from .._life import Handle
 from .._errors import warn
 from .._own_rows import Background, OwnRows, OwnSpan
 from .._profiler import Profiler

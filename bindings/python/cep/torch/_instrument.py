@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict, deque
 from itertools import islice
 from typing import Any, Callable, Iterable, Iterator, Optional, Union
 
-from .._handle import Removable, Removal, discard
+from .._life import Removable, Removal, discard
 from .._binding import native, need_hooks
 from .._errors import tell_mistake, warn
 from .._native import BackwardCalls, ForwardCalls, OptimizerCalls, Phase, seldom

@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, Optional
 
 from .._launcher import own_rank
 from .._errors import warned
-from .._handle import write_whole
+from .._life import write_whole
 from .._options import PathText
 from .._profiler import Profiler
 from ._pytorch import note_failure, torch

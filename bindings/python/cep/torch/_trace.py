@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
 
 from .._command import run_command
 from .._errors import EOPTION, OptionError, warn, warned
-from .._handle import Handle, write_whole
+from .._life import Handle, write_whole
 from .._launcher import own_rank, rank_and_size
 from ._pytorch import torch
 
