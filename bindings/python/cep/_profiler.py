@@ -17,10 +17,10 @@ from ._attributes import HOST, Attributes, Meta, Stream, StreamSource, attribute
 from ._attributes import stream_address, whole_number
 from ._binding import ProfilerCalls
 from ._errors import EINVAL, ETIMEDOUT, error_for, warn
-from ._launcher import add_to_meta, rank_and_size, rank_in_job, read_settings, run_under_cep_run, settings_are_wanted
 from ._life import CLOSE_TIMEOUT_S, EarlySpans, Handle, Removal, close_at_end_of_worker, close_handle, discard
 from ._life import milliseconds, open_profilers, undo_all
-from ._options import Config, PathText, Sampling, kind_number, one_directory, options_struct, rank_file
+from ._options import Config, PathText, Sampling, add_to_meta, kind_number, one_directory, options_struct
+from ._options import rank_and_size, rank_file, rank_in_job, read_settings, run_under_cep_run, settings_are_wanted
 from ._region import Region, TimedIterable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -41,7 +41,7 @@ def _takes_settings(options: _ffi.Options) -> bool:
 
 
 def _complete(options: _ffi.Options) -> None:
-    """Sets what nobody has set and libcep cannot find: see _launcher."""
+    """Sets what nobody has set and libcep cannot find: see rank_in_job()."""
     if not options.enable:
         return
     if options.rank == _FIND_IT:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 
 from ._errors import EOPTION, OptionError
-from ._launcher import own_rank
+from ._options import own_rank
 from ._profiler import Profiler
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Mapping, NoReturn, Optional, Sequence
 
 from ._command import find_command
-from ._launcher import VARIABLE, records
+from ._options import VARIABLE, records
 from ._errors import say
 
 _RUNS = "cep_runs"  # without an option, each run gets a directory of its own in it

@@ -22,7 +22,7 @@ from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
-from .._launcher import rank_and_size, tell
+from .._options import rank_and_size, tell
 from .._life import Removal, Replacement, open_profilers, patch, undo_all
 from .._binding import why_no_hooks
 from .._errors import say

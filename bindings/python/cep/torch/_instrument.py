@@ -16,7 +16,7 @@ from .._binding import native, need_hooks
 from .._errors import tell_mistake, warn
 from .._native import BackwardCalls, ForwardCalls, OptimizerCalls, Phase, seldom
 from .._profiler import Listener, Profiler, profiler_first
-from .._launcher import note_training
+from .._options import note_training
 from .._attributes import current_stream_source, exchange_device
 from . import _memory
 from ._collectives import instrument_collectives

@@ -9,10 +9,9 @@ import weakref
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional
 
-from .._launcher import own_rank
 from .._errors import warned
 from .._life import write_whole
-from .._options import PathText
+from .._options import PathText, own_rank
 from .._profiler import Profiler
 from ._pytorch import note_failure, torch
 

@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
 from .._command import run_command
 from .._errors import EOPTION, OptionError, warn, warned
 from .._life import Handle, write_whole
-from .._launcher import own_rank, rank_and_size
+from .._options import own_rank, rank_and_size
 from ._pytorch import torch
 
 OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "activities")

@@ -10,7 +10,7 @@ from typing import Any, Callable, Generic, Iterable, Iterator, Optional, TypeVar
 from .._native import Phase, StepSpans
 from .._profiler import Profiler, profiler_first
 from .._region import TimedIterable, length_of
-from .._launcher import note_training
+from .._options import note_training
 from .._attributes import HOST
 from ._instrument import Instrumentation, instrument, tensors_in
 from ._pytorch import Device, Module, Optimizer, torch
