@@ -17,20 +17,14 @@ from ._command import run_command
 
 Input = Union[str, "os.PathLike[str]"]
 
-_USAGE_ERROR = 2
-_NOTHING_READABLE = 3
+_ERRORS: Mapping[int, type[Exception]] = {2: ValueError, 3: FileNotFoundError}  # by the command's status
 
 
 def _check(done: subprocess.CompletedProcess[str]) -> None:
     """Raises what the command says."""
-    if done.returncode == 0:
-        return
-    message = done.stderr.strip() or f"cep ended with status {done.returncode}"
-    if done.returncode == _NOTHING_READABLE:
-        raise FileNotFoundError(message)
-    if done.returncode == _USAGE_ERROR:
-        raise ValueError(message)
-    raise RuntimeError(message)
+    if done.returncode != 0:
+        message = done.stderr.strip() or f"cep ended with status {done.returncode}"
+        raise _ERRORS.get(done.returncode, RuntimeError)(message)
 
 
 class Shown:

@@ -88,11 +88,10 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
         self._mark("checkpoint")
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_end(self, trainer: Any, pl_module: Any, exception: Optional[BaseException] = None) -> None:
         self._finish()
 
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        self._finish()
+    on_exception = on_train_end
 
     def _finish(self) -> None:
         if self._backward is not None:

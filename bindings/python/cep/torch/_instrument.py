@@ -15,7 +15,7 @@ from .._life import Removable, Removal, discard
 from .._binding import native, need_hooks
 from .._errors import tell_mistake, warn
 from .._native import BackwardCalls, ForwardCalls, OptimizerCalls, Phase, seldom
-from .._profiler import Listener, Profiler, profiler_first
+from .._profiler import Profiler, profiler_first
 from .._options import note_training
 from .._attributes import current_stream_source, exchange_device
 from . import _memory
@@ -241,19 +241,17 @@ class Instrumentation(Removable):
         if end_peak is not None:
             backward.after = functools.partial(end_peak, "backward")
             after.insert(0, functools.partial(end_peak, "optimizer"))
-        turns: list[Listener] = []  # of what has hooks during recorded steps
         if model is not None and self._claim(profiler, model, prefix):
             self._forward = _forward_of(profiler, prefix, backward, model, end_peak)
-            turns.append(self._forward.turn)
+            self._removals.append(profiler._turn_with_steps(self._forward.turn))
         abandon = backward.abandon if self._forward is None else self._forward.abandon
         for optimizer in optimizers:
             if self._claim(profiler, optimizer):
                 is_nested = _is_nested_step if _may_nest(optimizer.__class__) else None
                 hooked: Any = optimizer
                 places = hooked._optimizer_step_pre_hooks, hooked._optimizer_step_post_hooks
-                turns.append(OptimizerCalls(profiler, optimizer_phase, abandon, after, is_nested, *places).turn)
-        for turn in turns:
-            self._removals.append(profiler._turn_with_steps(turn))
+                timer = OptimizerCalls(profiler, optimizer_phase, abandon, after, is_nested, *places)
+                self._removals.append(profiler._turn_with_steps(timer.turn))
         self._removals += [backward.unwatch, optimizer_phase.abandon, abandon, functools.partial(self._forget, profiler)]
         profiler._at_close.append(self.remove)
         return self._forward is not None

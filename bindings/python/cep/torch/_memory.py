@@ -16,12 +16,8 @@ from .._profiler import Profiler
 from ._pytorch import note_failure, torch
 
 _POOLS = {
-    "memory.allocated_bytes": ("allocated_bytes", "current"),
-    "memory.reserved_bytes": ("reserved_bytes", "current"),
-    "memory.active_bytes": ("active_bytes", "current"),
-    "memory.inactive_split_bytes": ("inactive_split_bytes", "current"),
-    "memory.peak_allocated_bytes": ("allocated_bytes", "peak"),
-    "memory.peak_reserved_bytes": ("reserved_bytes", "peak"),
+    "current": ("allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_bytes"),
+    "peak": ("allocated_bytes", "reserved_bytes"),
 }
 _EVENTS = {"memory.alloc_retries": "num_alloc_retries", "memory.ooms": "num_ooms"}
 
@@ -44,13 +40,10 @@ def _stats_of(profiler: Profiler, device: Optional[int] = None) -> Optional[tupl
 
 def memory_counters(stats: Mapping[str, Any]) -> dict[str, int]:
     """The counters that the allocator's statistics have. Their nesting is that of torch._C._cuda_memoryStats()."""
-    counters = {}
-    for name, (pool, which) in _POOLS.items():
-        if pool in stats:
-            counters[name] = int(stats[pool]["all"][which])
-    for name, key in _EVENTS.items():
-        if key in stats:
-            counters[name] = int(stats[key])
+    counters = {name: int(stats[key]) for name, key in _EVENTS.items() if key in stats}
+    for which, pools in _POOLS.items():
+        prefix = "memory." if which == "current" else "memory.peak_"
+        counters.update((prefix + pool, int(stats[pool]["all"][which])) for pool in pools if pool in stats)
     return counters
 
 
