@@ -73,7 +73,9 @@ class Waits:
                 error = type(raised)
                 raise
             finally:
-                self._ends.pop(work, lambda error: None)(error)
+                end = self._ends.pop(work, None)
+                if end is not None:
+                    end(error)
 
         return wait
 

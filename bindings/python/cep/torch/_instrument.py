@@ -271,7 +271,8 @@ class Instrumentation(Removable):
     def announcer(self) -> Callable[[Optional[Callable[[Any], object]]], None]:
         """What has a function called with the model before each of its calls, recorded or not; it may begin the next step.
         None: no more."""
-        return (lambda _: None) if self._forward is None else self._forward.announce  # type: ignore[no-any-return]
+        announce: Callable[[Any], None] = (lambda _: None) if self._forward is None else self._forward.announce
+        return announce
 
 
 @profiler_first
