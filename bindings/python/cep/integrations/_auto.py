@@ -189,6 +189,14 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
             self.profiler.close()
             tell("ended", steps=steps.made if steps is not None else 0)
 
+    def _end(self) -> None:
+        """At the interpreter's exit."""
+        try:
+            if not self.is_off:
+                self._close()
+        except Exception as error:
+            self.fail(error)
+
     def forget_after_fork(self) -> None:
         """In a forked child the training is the parent's."""
         if self.profiler is not None:
@@ -210,7 +218,7 @@ class AutoTraining(TrainingWatch):  # type: ignore[misc]
             return None
         self.profiler = profiler
         tell("opened", path=str(profiler.path), rank=profiler.rank, world_size=rank_and_size()[1], is_own=False)
-        atexit.register(lambda: None if self.is_off else self.turn_off())
+        atexit.register(self._end)
         return profiler
 
     def _has_own_profiler(self) -> bool:

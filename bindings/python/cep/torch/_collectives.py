@@ -69,7 +69,7 @@ class Waits:
             error: Error = None
             try:
                 return original(work, *args, **kwargs)
-            except Exception as raised:
+            except BaseException as raised:
                 error = type(raised)
                 raise
             finally:
