@@ -158,6 +158,12 @@ def test_a_profiler_that_cannot_be_opened_does_not_end_the_script(run, with_torc
     assert err.count("flush_every_n_steps") == 1
 
 
+def test_rows_that_cannot_be_written_at_the_end_are_told(run, with_torch):
+    ending = "__import__('cep')._ffi.close = lambda *_: -4; break"  # CEP_EIO
+    _, err = run.script(FAILS.format(end=ending, at_once=True))
+    assert "rank 0 is no longer instrumented: Error: " in err
+
+
 def test_warnings_as_errors_reach_no_script(run, files, with_torch):
     run(sys.executable, "-W", "error", EXAMPLE, "--samples", "160", "--epochs", "1")
     assert steps_of(files, "training_step") == [1, 2, 3, 4]
