@@ -44,7 +44,8 @@ class ProfilerCalls:
         self._step = number = self._step + 1 if step is None else whole_number("step", step, 0)
         was_recording, rule = bool(self._recording), self._sampling_rule
         # Most steps of a job change nothing for libcep.
-        if self._enabled and (was_recording or rule.records(number) or self._library_step < 0 or rule.flushes(number)):
+        is_news = was_recording or rule.records(number) or self._library_step < 0 or number % rule.flush_every == 0
+        if self._enabled and is_news:
             self._set_library_step()
             self._recording[:] = [True] if rule.records(number) and _ffi.recording(self._pointer) else []
             if self._recording and self._stream_source is None:

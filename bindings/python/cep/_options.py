@@ -349,9 +349,6 @@ class Sampling(NamedTuple):
     def records(self, step: int) -> bool:
         return self.first <= step <= self.last and (step - self.first) % self.every == 0
 
-    def flushes(self, step: int) -> bool:
-        return step % self.flush_every == 0
-
 
 @contextlib.contextmanager
 def options_struct(*, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]) -> Iterator[_ffi.Options]:

@@ -76,20 +76,15 @@ static int is_copy(const timed_copy_object* self, PyObject* args, PyObject* keyw
     return PyDict_GetItem(keywords, TEXT("device")) != NULL || PyDict_GetItem(keywords, TEXT("other")) != NULL;
 }
 
-static int is_on_cpu(const timed_copy_object* self, PyObject* tensor) {
-    PyObject* device = ATTRIBUTE(tensor, "device");
-    const int is_cpu = device != NULL ? PyObject_RichCompareBool(device, self->cpu, Py_EQ) : -1;
-    Py_XDECREF(device);
-    return is_cpu;
-}
-
 /// The bytes of a copy that is timed; NULL for other calls, and for a tensor without a size.
 static PyObject* bytes_of_copy(const timed_copy_object* self, PyObject* args, PyObject* keywords) {
     PyObject* tensor = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
     const bool may_be = tensor != NULL && this_thread() == self->thread &&
                         is_recording((profiler_object*)((region_object*)self->region)->profiler);
-    const bool is_timed = may_be && is_copy(self, args, keywords) > 0 && is_on_cpu(self, tensor) > 0 &&
+    PyObject* device = may_be && is_copy(self, args, keywords) > 0 ? ATTRIBUTE(tensor, "device") : NULL;
+    const bool is_timed = device != NULL && PyObject_RichCompareBool(device, self->cpu, Py_EQ) > 0 &&
                           truth_of(PyObject_CallObject(self->is_compiling, NULL)) == 0;
+    Py_XDECREF(device);
     PyObject* bytes = is_timed ? ATTRIBUTE(tensor, "nbytes") : NULL;
     if (PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return bytes;

@@ -23,7 +23,7 @@ from .._errors import tell_mistake, warn
 from .._life import Removable, Removal, patch, undo_all
 from .._native import AsyncSpan, CollectiveCalls, NcclCalls, is_inside, turn_codes
 from .._profiler import Profiler
-from ._operations import BATCH, MESSAGE, Arguments, Codes, Function, Group, Groups, Keywords, Operation
+from ._operations import BATCH, MESSAGE, Codes, Function, Group, Groups, Keywords, Operation
 from ._operations import available_functions, codes_of, resolve_group
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, is_compiling, note_failure, torch
 

@@ -36,12 +36,6 @@ _unbox_group: Any = getattr(getattr(_c10d, "ProcessGroup", None), "unbox", None)
 _unbox_work: Any = getattr(getattr(_c10d, "Work", None), "unbox", None)
 
 
-def _operator() -> Callable[..., Any]:
-    """The operator, for arguments that the dispatcher has passed. torch.ops' own way to it looks for the overload that they
-    fit, which takes five times as long as all else here."""
-    return functools.partial(torch._C._dispatch_call_boxed, torch._C._dispatch_find_schema_or_throw(f"c10d::{_OPERATOR}", ""))
-
-
 class DDPReductions(BucketTimer):  # type: ignore[misc]
     """Times the all-reduces that the DistributedDataParallel models of one profiler make themselves.
 
@@ -56,7 +50,10 @@ class DDPReductions(BucketTimer):  # type: ignore[misc]
         self._found: dict[ProcessGroup, Group] = {}
         region = profiler.region("all_reduce", kind="comm")
         below_autograd = torch._C._AutoDispatchBelowAutograd
-        super().__init__(region, self._by_operator, self._note, _unbox_group, _unbox_work, below_autograd, _operator())
+        # torch.ops' own way to the operator looks for the overload that arguments fit, which takes longer than all else here.
+        schema = torch._C._dispatch_find_schema_or_throw(f"c10d::{_OPERATOR}", "")
+        operator = functools.partial(torch._C._dispatch_call_boxed, schema)
+        super().__init__(region, self._by_operator, self._note, _unbox_group, _unbox_work, below_autograd, operator)
         self._keys: set[Any] = set()  # of the models' devices
         self._library: Any = torch.library.Library("c10d", "IMPL")
         self._is_registered = False

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import weakref
 from pathlib import Path
@@ -124,14 +123,12 @@ def snapshot_on_oom(
     if profiler is not None and (not profiler.enabled or profiler.path is None):
         return None
     rank = own_rank() if profiler is None else profiler.rank
-    if directory is None:
-        if profiler is None or profiler.path is None:
-            raise TypeError("snapshot_on_oom() needs a directory or a profiler")
-        directory = profiler.path.parent
-    folder = Path(os.fspath(directory)).absolute()
+    if directory is None and profiler is None:
+        raise TypeError("snapshot_on_oom() needs a directory or a profiler")
+    folder = profiler.path.parent if directory is None else Path(directory)  # type: ignore[union-attr]
     if not torch.cuda.is_available():
         return None
-    path = folder / f"cuda_memory_rank_{rank}.pickle"
+    path = folder.absolute() / f"cuda_memory_rank_{rank}.pickle"
     if history > 0:
         torch.cuda.memory._record_memory_history(max_entries=history)
     torch.cuda.init()

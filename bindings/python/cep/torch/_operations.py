@@ -15,7 +15,6 @@ from .._attributes import GROUP_MAX_BYTES
 from .._native import Indices
 from ._pytorch import ProcessGroup, Tensor, dist, torch
 
-Arguments = tuple[Any, ...]
 Keywords = Mapping[str, Any]
 Codes = tuple[FunctionType, CodeType, CodeType]
 """A function, its own code, and the other."""
