@@ -43,17 +43,6 @@ static long long step_number(PyObject* given) {
     return value;
 }
 
-/// The only argument, by position or name; NULL: not given. False with an exception.
-static bool only_argument(const char* name, PyObject* const* args, Py_ssize_t count, PyObject* names,
-                          PyObject** found) {
-    const Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
-    *found = count + named > 0 ? args[0] : NULL;
-    const bool known = named == 0 || PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), name) == 0;
-    if (count + named <= 1 && known) return true;
-    PyErr_Format(PyExc_TypeError, "the only argument is %s", name);
-    return false;
-}
-
 /// Calls the listeners with whether the step is recorded. Each returns whether it wants the next step, too.
 static bool tell_listeners(profiler_object* self) {
     PyObject *listeners = self->listeners, *recording = is_recording(self) ? Py_True : Py_False;
@@ -84,8 +73,10 @@ bool go_to_step(profiler_object* self, long long step, bool has_number) {
 }
 
 static PyObject* profiler_step(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    PyObject* given = NULL;
-    if (!only_argument("step", args, count, names, &given)) return NULL;
+    const Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
+    const bool is_known = named == 0 || PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "step") == 0;
+    if (count + named > 1 || !is_known) return PyErr_Format(PyExc_TypeError, "the only argument is step");
+    PyObject* given = count + named > 0 ? args[0] : NULL;
     const long long step = is_given(given) ? step_number(given) : self->step + 1;
     return none_if(step >= 0 && go_to_step(self, step, is_given(given)));
 }
