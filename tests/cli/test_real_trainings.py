@@ -141,17 +141,16 @@ def test_what_a_slow_rank_costs_is_about_what_the_others_wait_for_it(cep):
 
 @pytest.mark.parametrize("name, measured", [("fsdp_hidden_waits", 15.1), ("fsdp_turns_hosts", 9.7), ("fsdp_turns_forward", 13.0)])
 def test_a_slow_rank_costs_what_the_others_wait_as_far_as_their_hosts_are_ahead(cep, name, measured):
-    """Rank 0 waits behind its work. Where devices are idle for late hosts for longer than is saved, what it waits is a bound."""
+    """Rank 0 waits inside of its work, and behind it. Devices are idle for late hosts for longer than is saved."""
     verdict = cep.summary(TRAININGS / f"{name}.jsonl.zst")["verdict"]
     assert verdict["replay"]["holds"] and verdict["groups"][0]["slow_ranks"] == [1]
     said = 100 * (1 - 1 / verdict["job_slowdown"])
-    words, least = ("about", measured - 5) if name == "fsdp_turns_forward" else ("up to", measured)
-    assert least <= said <= measured + 7 and f"would take {words}" in verdict["headline"]
+    assert said == pytest.approx(measured, abs=5) and "would take about" in verdict["headline"]
 
 
 def test_the_bound_is_what_the_rank_waits_that_waits_least(cep, tmp_path):
     """A third rank does as rank 0 does, but each collective of it begins a tenth earlier: it waits longer."""
-    cep("merge", "-o", "rows.jsonl", TRAININGS / "fsdp_turns_hosts.jsonl.zst")
+    cep("merge", "-o", "rows.jsonl", TRAININGS / "fsdp_turns_varying.jsonl.zst")
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     third = [dict(row, rank=2) for row in rows if row["rank"] == 0]
     for row in third:
@@ -192,14 +191,15 @@ def test_a_slow_rank_is_named_though_it_is_slow_in_stretches_by_different_amount
     assert measured - error <= said <= most and f"would take {words}" in verdict["headline"]
 
 
-def test_a_slow_rank_whose_price_no_replay_knows_is_named_though_rows_are_lost(cep, tmp_path):
+def test_a_slow_rank_for_which_another_waits_inside_of_its_work_is_priced_though_rows_are_lost(cep, tmp_path):
     chance = random.Random(1)
     cep("merge", "-o", "rows.jsonl", TRAININGS / "fsdp_hidden_waits.jsonl.zst")
     rows = (tmp_path / "rows.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "fewer.jsonl").write_text("".join(row for row in rows if '"type"' in row or chance.random() >= 0.02))
     verdict = cep.summary("fewer.jsonl")["verdict"]
     assert verdict["headline"].startswith("Rank 0 waits ")
-    assert verdict["groups"][0]["slow_ranks"] == [1] and verdict["job_slowdown"] is None
+    assert verdict["groups"][0]["slow_ranks"] == [1]
+    assert 100 * (1 - 1 / verdict["job_slowdown"]) == pytest.approx(15.1, abs=5)
 
 
 def test_a_slow_rank_is_named_though_start_up_comes_behind_usual_steps(cep):

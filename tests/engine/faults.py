@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from program import LAUNCH
 
 COMM_WORDS = ("all_", "grad_all", "reduce_", "send", "recv")
 
@@ -19,7 +20,8 @@ class Fault:
     random_routing: work in ``phases`` is spread over the ranks at random, by factors whose logarithm varies by ``sigma``;
     link: transfers of ``group`` take ``factor`` times as long;
     shift: ranks work ``ms`` less in the first piece of backward and more in the next, which overlaps with a transfer;
-    slower: everyone takes ``factor`` times as long from ``first`` on."""
+    slower: everyone takes ``factor`` times as long from ``first`` on;
+    host_pauses: the hosts of ``ranks`` pause for ``ms`` on average, each in a ``share`` of the steps."""
 
     kind: str = "none"
     ranks: tuple = ()
@@ -50,17 +52,31 @@ def ar1(rng, steps, columns, sigma, correlation):
     return values
 
 
-def usual_durations(program, steps, seed, noise=0.01, slow_noise=0.0, common_noise=0.0):
-    """``slow_noise`` of each rank and ``common_noise`` of all have a correlation of 0.95 between steps."""
+def pause_host(program, rng, rank, share, ms, made):
+    """In a ``share`` of the steps some launch takes longer, by ``ms`` on average."""
+    ops = [i for i, op in enumerate(program.ops) if op.rank == rank and op.phase == LAUNCH]
+    hit = np.flatnonzero(rng.random(len(made)) < share)
+    made[hit, rng.choice(ops, len(hit))] += ms * rng.uniform(0.5, 1.5, len(hit))
+
+
+def usual_durations(program, steps, seed, noise=0.01, slow_noise=0.0, common_noise=0.0, host_noise=0.0,
+                    host_pauses=(0.0, 0.0, 0.0)):
+    """``slow_noise`` of each rank and ``common_noise`` of all have a correlation of 0.95 between steps. ``host_noise``:
+    of each launch. ``host_pauses``: in which share of the steps the host of a rank pauses, and for how long on average; and
+    in which share more that of rank 0 does."""
     rng = np.random.default_rng(seed)
     base = np.array([op.ms for op in program.ops])
-    sigma = np.array([0.003 if is_comm(op.phase) else noise for op in program.ops])
+    sigma = np.array([0.003 if is_comm(op.phase) else host_noise if op.phase == LAUNCH else noise for op in program.ops])
     factors = 1 + sigma * rng.normal(0, 1, (steps, len(base)))
     local = np.array([not is_comm(op.phase) for op in program.ops])
     ranks = np.array([op.rank for op in program.ops])
     by_rank = ar1(rng, steps, program.ranks, slow_noise, 0.95)[:, ranks] if slow_noise else 0
     common = ar1(rng, steps, 1, common_noise, 0.95) if common_noise else 0
-    return base * np.maximum(0.2, factors + local * (by_rank + common))
+    made = base * np.maximum(0.2, factors + local * (by_rank + common))
+    share, ms, more = host_pauses
+    for rank in range(program.ranks if share else 0):
+        pause_host(program, rng, rank, share + (more if rank == 0 else 0), ms, made)
+    return made
 
 
 def with_fault(program, durations, fault, seed):
@@ -98,6 +114,9 @@ def with_fault(program, durations, fault, seed):
         for i, op in enumerate(program.ops):
             if op.rank in fault.ranks and op.phase == "backward" and op.part[-1] in (1, 2):
                 made[:, i] += fault.ms if op.part[-1] == 1 else -fault.ms
+    elif fault.kind == "host_pauses":
+        for rank in fault.ranks:
+            pause_host(program, rng, rank, fault.share, fault.ms, made)
     elif fault.kind == "slower":
         ops = [i for i, op in enumerate(program.ops) if op.phase in fault.phases]
         made[np.ix_(number >= fault.first, ops)] *= fault.factor

@@ -108,6 +108,24 @@ def kinds():
         Kind("slow rank not chosen", "ddp", {"ranks": 16}, slow([13], 1.25), kept_ranks=eight,
              options=("--ranks", "0-7"), layouts=("full", "enclosed", "no_coll", "lean", "half", "lost")),
     ]
+    late = {"host_noise": 0.1, "host_pauses": (0.1, 2.0, 0.05)}
+    hosted = {"noise": late, "steps": 150, "layouts": ("full", "enclosed", "no_coll", "per_operation", "clocks")}
+    made += [
+        Kind("hosts, healthy", "hosted", {}, **hosted),
+        Kind("hosts, one a little slow", "hosted", {"launch_ms": 1.2}, slow([0], 1.1, phases=("launch",)), **hosted),
+        Kind("hosts, one slow", "hosted", {"launch_ms": 1.45}, slow([0], 1.25, phases=("launch",)),
+             **{**hosted, "noise": {"host_noise": 0.1}}, named=(0,)),
+        Kind("hosts that pause", "hosted", {}, Fault("host_pauses", (0, 0, 1, 2, 3), share=0.05, ms=25.0),
+             **{**hosted, "noise": {"host_noise": 0.1}}),
+        Kind("hosts, slow rank", "hosted", {}, slow([2], 1.3), named=(2,), **hosted),
+        Kind("hosts, slow rank, all gathered ahead", "hosted", {"waits": False}, slow([2], 1.3), named=(2,), **hosted),
+        Kind("hosts, slow forward", "hosted", {"launch_ms": 1.2}, slow([2], 1.4, phases=("forward",)), named=(2,), **hosted),
+        Kind("hosts, slow backward", "hosted", {}, slow([2], 1.2, phases=("backward",)), named=(2,), **hosted),
+        Kind("hosts, slow loader", "hosted", {"launch_ms": 1.6}, slow([2], 7.0, phases=("data_load",)), named=(2,), **hosted),
+        Kind("hosts, two slow ranks", "hosted", {}, slow([1, 2], 1.25), named=(1, 2), **hosted),
+        Kind("hosts, slow now and then", "hosted", {}, slow([2], 1.5, share=0.3), named=(2,), **hosted),
+        Kind("hosts, slow from the middle", "hosted", {}, slow([2], 1.4, first=75), named=(2,), **hosted),
+    ]
     drift = {"noise": 0.01, "common_noise": 0.02, "slow_noise": 0.005}
     for number in range(6):
         made.append(Kind(f"healthy, AR(1) {number}", ("ddp", "fsdp", "experts")[number % 3], {}, noise=drift, steps=200,

@@ -7,7 +7,7 @@ from rank_files import START_NS, gpu_run_row, line_of, write_lines
 LAYOUTS = ("full", "enclosed", "no_depth", "no_coll", "per_operation", "flat", "lean", "half", "sampled", "lost", "clocks")
 FLAT = ("flat", "lean")
 ENCLOSED = ("enclosed", "no_depth")
-HOST_AHEAD_MS = 1e5  # no launch is in the way: the programs know nothing of hosts
+HOST_AHEAD_MS = 1e5  # where programs know nothing of hosts, no launch is in the way
 
 
 class Writer:
@@ -42,7 +42,8 @@ class Writer:
         for row, coll in zip(self.program.rows, self.coll_of_row):
             name = self.extra_row if row.name == "extra" else row.name
             if name:
-                by_rank[row.rank].append((row, name, coll or (0, 0), self.template(row, name, coll).format))
+                launches = [self.program.launch_of(one) for one in (row.first, row.last)]
+                by_rank[row.rank].append((row, name, coll or (0, 0), launches, self.template(row, name, coll).format))
         for rank, rows in by_rank.items():
             if self.layout == "half" and rank not in self.kept_ranks:
                 continue
@@ -64,12 +65,15 @@ class Writer:
         """In the order in which they end."""
         starts, ends = self.starts[step], self.ends[step]
         shift_ns, seqs, made = self.shift_ns(rank), {}, []
-        for row, name, (number, of_step), line in rows:
+        for row, name, (number, of_step), (first, last), line in rows:
             start, end = starts[row.first], ends[row.last]
+            lag_ms = HOST_AHEAD_MS if first is None else start - ends[first]
+            host_ms = 0.1 if first is None or last is None else 0.1 + ends[last] - ends[first]
             if row.name == "extra" and end - start < 1e-6:
                 continue
             seq = seqs[name] = seqs.get(name, -1) + 1
-            made.append((end, line(step, end - start, shift_ns + round(start * 1e6), seq, step * of_step + number)))
+            made.append((end, line(step, end - start, shift_ns + round(start * 1e6), seq, step * of_step + number,
+                                   host_ms, lag_ms)))
         if self.layout in ENCLOSED:
             first = self.program.first_of_stream[rank, 1]
             end = max(one[0] for one in made)
@@ -84,14 +88,15 @@ class Writer:
         return "" if self.layout == "no_depth" else f'"depth":{depth},'
 
     def template(self, row, name, coll):
-        """Of a line: its values are the step, the duration, the start, and the numbers in the step and of the collective."""
+        """Of a line: its values are the step, the duration, the start, the numbers in the step and of the collective, how long
+        the host took, and how much later the device began."""
         text = f'{{{{"name":"{name}","step":{{0}},"rank":{row.rank},"duration_ms":{{1:.6f}}'
         if self.layout != "flat":
             text += ',"start_ns":{2}'
         if self.layout not in FLAT and row.stream is None:
             text += f',"host_ms":{{1:.6f}},"kind":"{row.kind}","clock":"host",{self.depth(row.depth)}"seq":{{3}}'
         elif self.layout not in FLAT:
-            text += (f',"host_ms":0.1,"lag_ms":{HOST_AHEAD_MS},"kind":"{row.kind}","clock":"gpu","seq":{{3}},'
+            text += (f',"host_ms":{{5:.6f}},"lag_ms":{{6:.6f}},"kind":"{row.kind}","clock":"gpu","seq":{{3}},'
                      f'{self.depth(row.depth)}"device":0,"stream":{row.stream}')
         if coll and self.layout not in (*FLAT, "no_coll"):
             text += f',"group":"{row.group}","coll":{{4}}'

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 MAIN, COMM, RECV, SEND, BACK, HOST = 1, 2, 3, 4, 5, None
+LAUNCH = "launch"  # of what the host does: an operation begins no sooner than that
 
 
 def schedule(stage, stages, micro_batches, chunks=1):
@@ -102,6 +103,10 @@ class Program:
         made = self.op(rank, stream, name, ms, after, (), (group, number))
         self.row(name, "comm", made, group=group, meeting=(group, number), depth=depth)
         return made
+
+    def launch_of(self, number):
+        """The operation of the host that launches another one; None where the job has no hosts."""
+        return next((one for one in self.ops[number].after if self.ops[one].phase == LAUNCH), None)
 
     def compile(self):
         """The order in which times follow from each other: operations that become ready, and meetings that end."""

@@ -2,7 +2,7 @@
 """What the ranks of a training do in a step. Each step ends with an ``extra`` of no time, for faults to use, and begins
 with a gap that no row covers."""
 
-from program import BACK, COMM, HOST, MAIN, RECV, SEND, Program, schedule
+from program import BACK, COMM, HOST, LAUNCH, MAIN, RECV, SEND, Program, schedule
 
 
 def begin(program, rank, load_ms=2.0):
@@ -61,6 +61,37 @@ def fsdp(ranks=8, layers=4, transfer_ms=3.0):
             program.row(phase, "compute", done[0], done[-1])
             before = done[-1:]
         finish(program, rank, scattered, 4.0)
+    return program
+
+
+def hosted(ranks=4, layers=8, forward_ms=1.4, launch_ms=1.4, transfer_ms=0.6, waits=True):
+    """As fsdp, but each operation begins no sooner than the host has launched it, one after the other. The host is about
+    as fast as the device in forward, and ahead of it in backward. It waits for the device at the end of a step. ``waits``:
+    weights are gathered no earlier than one layer ahead."""
+    program = Program(ranks, joins_streams=True)
+    for rank in range(ranks):
+        program.row("data_load", "data", program.op(rank, HOST, "data_load", 1.0))
+
+        def launched(ms=launch_ms, rank=rank):
+            return program.op(rank, HOST, LAUNCH, ms)
+
+        number, scattered, before = 0, [], []
+        for phase, layer_ms in (("forward", forward_ms), ("backward", 2 * forward_ms)):
+            first = program.op(rank, MAIN, "begin", 0.0, [launched(0.05)])
+            done = []
+            for layer in range(layers):
+                host = launched()
+                ahead = done[layer - 2:layer - 1] if layer > 1 else before
+                gathered = program.collective(rank, "all_gather", "fsdp", number, transfer_ms,
+                                              [host, *(ahead if waits else ())], depth=2)
+                number += 1
+                done.append(program.op(rank, MAIN, phase, layer_ms, [gathered, host], (layer,)))
+                if phase == "backward":
+                    scattered.append(program.collective(rank, "reduce_scatter", "fsdp", 100 + layer, transfer_ms,
+                                                        [done[-1], launched(0.2)], stream=RECV, depth=2))
+            program.row(phase, "compute", first, done[-1])
+            before = done[-1:]
+        program.work(rank, "optimizer", 1.0, [*scattered, launched(0.5)])
     return program
 
 

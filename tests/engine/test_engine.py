@@ -35,6 +35,12 @@ def test_a_slow_rank_costs_what_the_same_job_without_it_saves(answer_of, layout)
     assert says_truth(simulated, answer) and answer.ranks == [3]
 
 
+@pytest.mark.parametrize("name", [name for name in ALL if name.startswith("hosts, ")])
+def test_where_hosts_are_late_only_ranks_that_cost_something_are_named_and_what_that_is(answer_of, name):
+    simulated, answer = answer_of(name)
+    assert answer.ranks == list(simulated.kind.named) and (answer.saving is not None) == bool(answer.ranks)
+
+
 @pytest.fixture
 def answer_of_damaged(tmp_path):
     def run(name, damage):

@@ -62,7 +62,7 @@ struct LocatedRow : TimedRow {
 }  // namespace
 
 JobRows::JobRows(const Job& job, std::size_t threads, bool may_place)
-    : are_placed_(may_place && !any_phase(job.ranks, any_start)) {
+    : collectives_(job.collectives), are_placed_(may_place && !any_phase(job.ranks, any_start)) {
     if (job.filter.has_phases()) {
         reason_ = "only some phases were asked for";
         return;
@@ -257,6 +257,11 @@ void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank,
     count_rows(std::span(step.rows).subspan(first));
 }
 
+float JobRows::waiting_ms_of(const Sample& sample) const {
+    if (sample.collective == 0 || sample.collective >= collectives_.size()) return 0;
+    return static_cast<float>(std::max(0.0, sample.duration_ms - collectives_[sample.collective].transfer_ms));
+}
+
 TimedRow JobRows::row_of(std::size_t rank, const PhaseSeries& phase, std::uint16_t name, const Sample& sample) const {
     const double start_ms = static_cast<double>(sample.start_ns - origin_ns_) / ns_per_row_ms;
     const bool is_comm = name != step_name && names_[name].is_comm();
@@ -272,7 +277,10 @@ TimedRow JobRows::row_of(std::size_t rank, const PhaseSeries& phase, std::uint16
             name,
             stream,
             static_cast<std::uint8_t>(sample.depth()),
-            is_comm};
+            is_comm,
+            phase.clock == Clock::host,
+            waiting_ms_of(sample),
+            phase.clock == Clock::gpu ? sample.lag_ms : NAN};
 }
 
 void JobRows::renumber(const NumberOf& number_of) const {

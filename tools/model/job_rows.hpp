@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -38,6 +39,9 @@ struct TimedRow {
     std::uint16_t stream = 0;
     std::uint8_t depth = 0;
     bool is_comm = false;
+    bool is_of_host = false;  // its host timed it
+    float waiting_ms = 0;     // of communication: until its transfer
+    float lag_ms = NAN;       // from its launch to its start; NaN where that is not known
 
     [[nodiscard]] double length_ms() const { return end_ms - start_ms; }
 };
@@ -116,6 +120,7 @@ class JobRows {
 
     [[nodiscard]] TimedRow row_of(std::size_t rank, const PhaseSeries& phase, std::uint16_t name,
                                   const Sample& sample) const;
+    [[nodiscard]] float waiting_ms_of(const Sample& sample) const;
     [[nodiscard]] bool has_time(const Sample& sample) const { return sample.has_start() != are_placed_; }
     /// Calls `use(name, walk)` for each phase of each series of a rank.
     template <typename Use>
@@ -131,6 +136,7 @@ class JobRows {
     std::uint32_t host_of(const std::string& host);
     std::uint16_t name_of(const PhaseSeries& phase);
 
+    const Collectives& collectives_;
     std::string reason_;
     std::vector<JobRank> ranks_;
     std::vector<std::string> hosts_;

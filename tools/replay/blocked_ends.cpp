@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "replay/role_template.hpp"
+#include "stats/group_slope.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -11,6 +13,7 @@ namespace {
 constexpr double transfer_quantile = 0.1;  // of the lengths of a collective: ranks that come last wait for nobody
 constexpr double same_end = 0.75;          // tolerances between ends of the same kind
 constexpr double mostly = 0.5;             // of a span, from the last launch in it to the end of that: it is waiting
+constexpr double least_stops = 0.002;      // of spans: time for which they stop, to be taken apart there
 constexpr double little_behind = 0.1;      // of a span, that such a one goes on when it need not wait any more
 
 struct PieceLaunch : InnerLaunch<double> {
@@ -68,7 +71,7 @@ class InnerLaunches {
             const Piece& piece = pieces_.all[at];
             if (!piece.is_comm) continue;
             const bool is_free = piece.start_ms > before_ms + held_up_within_ms(before_length_ms, tolerance_ms_);
-            found_.push_back({{piece.key, piece.start_ms - outer.start_ms, is_free}, at});
+            found_.push_back({{piece.key, piece.start_ms - piece.stopped_ms - outer.start_ms, is_free}, at});
             before_ms = piece.end_ms;
             before_length_ms = piece.own_ms;
             last_end_ms = std::max(last_end_ms, piece.end_ms);
@@ -83,6 +86,226 @@ class InnerLaunches {
     double behind_ms_ = INFINITY;
     bool is_mostly_waiting_ = false;
 };
+
+/// Calls `use(piece)` with the communication that begins in a span on other streams, stream by stream.
+template <typename Pieces, typename Use>
+void for_each_inner(Pieces& pieces, const Piece& span, double tolerance_ms, Use use) {
+    for (std::size_t i = 0; i < pieces.stream_ends.size(); ++i) {
+        const auto begin = pieces.all.begin() + pieces.begin_of(i);
+        if (begin->stream() == span.stream()) continue;
+        const auto end = pieces.all.begin() + pieces.stream_ends[i];
+        const auto before = [](const Piece& piece, double ms) { return piece.start_ms < ms; };
+        auto at = std::lower_bound(begin, end, span.start_ms - tolerance_ms, before);
+        for (; at != end && at->start_ms < span.end_ms; ++at)
+            if (at->is_comm) use(*at);
+    }
+}
+
+/// What has ended with a span, by stream.
+using InnerComm = std::map<std::uint32_t, std::vector<const Piece*>>;
+InnerComm inner_of(const RankPieces& pieces, const Piece& span, double tolerance_ms) {
+    InnerComm found;
+    for_each_inner(pieces, span, tolerance_ms, [&](const Piece& piece) {
+        if (piece.end_ms <= span.end_ms + tolerance_ms) found[piece.stream()].push_back(&piece);
+    });
+    return found;
+}
+
+/// Until that with the key; empty if it is not there.
+std::vector<const Piece*> inner_until(std::uint64_t last, const RankPieces& pieces, const Piece& span,
+                                      double tolerance_ms) {
+    std::vector<const Piece*> comm = std::move(inner_of(pieces, span, tolerance_ms)[PieceKey::stream(last)]);
+    while (!comm.empty() && comm.back()->key != last) comm.pop_back();
+    return comm;
+}
+
+bool is_held_up(const Piece& piece, const Piece& before, double tolerance_ms) {
+    return piece.start_ms <= before.end_ms + 5 * tolerance_ms;
+}
+
+/// What is left of the work behind one communication when the host launches the next one, had nobody been waited for.
+double left_of_work_ms(const Piece& before, const Piece& next, double work_ms) {
+    const auto launch_ms = [](const Piece& piece) { return piece.start_ms - static_cast<double>(piece.lag_ms); };
+    const double transfer_ms = before.end_ms - before.start_ms - static_cast<double>(before.waiting_ms);
+    return std::clamp(work_ms + transfer_ms - (launch_ms(next) - launch_ms(before)), 0.0, work_ms);
+}
+
+/// For how long a span stopped until each communication began, and in all. Beside each that it stopped for it did
+/// `work_ms`. It stopped where the next one was held up by that; and for the last one, as far as it was as near to its
+/// end as that. Had it not stopped, what its host launched would not have begun before that.
+std::vector<double> find_stops_ms(const std::vector<const Piece*>& comm, double begin_ms, double work_ms,
+                                  bool stops_last, double tolerance_ms) {
+    double stops_ms = 0;
+    std::vector<double> until_ms;
+    for (std::size_t i = 0; i < comm.size(); ++i) {
+        const Piece& one = *comm[i];
+        const bool is_launched_late = i > 0 && stops_ms > static_cast<double>(one.lag_ms);
+        if (is_launched_late) stops_ms = std::max(0.0, static_cast<double>(one.lag_ms));
+        until_ms.push_back(stops_ms);
+        const bool is_last = i + 1 == comm.size();
+        if (is_last ? !stops_last : !is_held_up(*comm[i + 1], one, tolerance_ms)) continue;
+        constexpr double next_to_nothing = 0.25;
+        const bool is_first = i == 0 && one.start_ms - begin_ms < next_to_nothing * work_ms;
+        const double beside_ms = is_first           ? 0
+                                 : is_launched_late ? left_of_work_ms(*comm[i - 1], one, work_ms)
+                                                    : work_ms;
+        stops_ms += std::clamp(one.end_ms - one.start_ms - beside_ms, 0.0, static_cast<double>(one.waiting_ms));
+    }
+    until_ms.push_back(stops_ms);
+    return until_ms;
+}
+
+/// What is known of a span that stops for communication in one step.
+struct SpanStop {
+    double behind_ms = 0;  // the last one, of its own
+    std::vector<const Piece*> comm{};
+    std::vector<double> stops_ms{0};  // until each of these, and in all
+};
+
+SpanStop find_stop(const RankPieces& pieces, const Piece& span, const LastStop& usual, double tolerance_ms) {
+    std::vector<const Piece*> comm = inner_until(usual.key, pieces, span, tolerance_ms);
+    if (comm.empty() || comm.size() < usual.count) return {};  // some were lost
+    constexpr double as_near = 1.25;
+    const double behind_ms = std::max(0.0, span.end_ms - comm.back()->end_ms);
+    const bool stops_last = behind_ms <= as_near * usual.behind_ms;
+    const double work_ms = stops_last ? behind_ms : usual.behind_ms;
+    std::vector<double> until_ms = find_stops_ms(comm, span.start_ms, work_ms, stops_last, tolerance_ms);
+    return {std::min(behind_ms, work_ms), std::move(comm), std::move(until_ms)};
+}
+
+/// Of a span, and a stream for which it may stop, in all steps.
+struct SpanStops {
+    std::size_t seen = 0;
+    struct Times {
+        std::vector<double> begin_ms{};   // from the begin of the span
+        std::vector<double> behind_ms{};  // from its end to that of the span
+    };
+    std::map<std::uint64_t, Times> times{};  // by key of communication
+    std::vector<double> behind_ms{};         // the last one
+    std::vector<double> apart_ms{};          // the begins of two of which none was held up
+    double length_ms = 0;
+    double stops_ms = 0;
+    std::map<std::uint32_t, std::vector<GroupSlope::Pair>> of_rank{};  // stops, lengths
+    LastStop last{};
+
+    // What begins later, in some steps only or near the end, is for the next span. With what it ends, a span need not
+    // stop for inside.
+    void find_last(double tolerance_ms) {
+        constexpr double nearly_all = 0.75;
+        constexpr double much_less = 0.25;
+        std::vector<std::pair<double, std::uint64_t>> usual;  // begins
+        for (const auto& [key, of] : times)
+            if (static_cast<double>(of.begin_ms.size()) >= nearly_all * static_cast<double>(seen))
+                usual.emplace_back(median_of(of.begin_ms), key);
+        std::sort(usual.begin(), usual.end());
+        if (usual.empty() || median_of(times[usual.back().second].behind_ms) <= 5 * tolerance_ms) return;
+        std::vector<double> apart;
+        for (std::size_t i = 1; i < usual.size(); ++i) apart.push_back(usual[i].first - usual[i - 1].first);
+        const double least_ms = apart.empty() ? 0 : much_less * median_of(apart);
+        while (!usual.empty() && quantile_of(times[usual.back().second].behind_ms, transfer_quantile) < least_ms)
+            usual.pop_back();
+        constexpr std::size_t fewest_parts = 3;  // of work, to tell one from what goes on
+        if (usual.size() < fewest_parts) return;
+        last.key = usual.back().second;
+        last.count = usual.size();
+    }
+    void add_work(const std::vector<const Piece*>& comm, double end_ms, double tolerance_ms) {
+        behind_ms.push_back(std::max(0.0, end_ms - comm.back()->end_ms));
+        for (std::size_t i = 2; i < comm.size(); ++i)
+            if (!is_held_up(*comm[i - 1], *comm[i - 2], tolerance_ms) &&
+                !is_held_up(*comm[i], *comm[i - 1], tolerance_ms))
+                apart_ms.push_back(comm[i]->start_ms - comm[i - 1]->start_ms);
+    }
+    void find_work() {
+        constexpr double one_part =
+            1.5;  // times the work between two communications: what is behind the last is no more
+        last.behind_ms = behind_ms.empty() ? 0 : quantile_of(behind_ms, transfer_quantile);
+        if (!apart_ms.empty() && last.behind_ms > one_part * median_of(apart_ms)) last.behind_ms = median_of(apart_ms);
+    }
+    void add_stop(std::uint32_t rank, const SpanStop& stop, double span_ms) {
+        if (stop.comm.empty()) return;
+        length_ms += span_ms;
+        stops_ms += stop.stops_ms.back();
+        of_rank[rank].push_back({stop.stops_ms.back(), span_ms});
+    }
+    /// Whether it stops: it takes no less time then. One that goes on comes late where it takes longer, and others wait
+    /// for it. `spans`: of each rank, which may begin such communication earlier than others do.
+    [[nodiscard]] bool may_stop(const std::map<std::uint32_t, std::size_t>& spans) const {
+        constexpr double least_errors = 3;
+        const auto is_mostly_known = [this](const auto& of) {
+            const auto known = of_rank.find(of.first);
+            return known != of_rank.end() && 2 * known->second.size() >= of.second;
+        };
+        if (!std::all_of(spans.begin(), spans.end(), is_mostly_known)) return false;
+        GroupSlope slope;
+        for (const auto& [rank, pairs] : of_rank) slope.add(pairs);
+        return last.key != 0 && slope.errors() >= -least_errors;
+    }
+};
+
+}  // namespace
+
+InnerStops find_inner_stops(const RoleSample& sample, double tolerance_ms) {
+    std::map<std::pair<std::uint64_t, std::uint32_t>, SpanStops> all;  // by span and stream
+    const auto for_each_span = [&](auto use) {
+        for (const RankPieces& pieces : sample)
+            for (const Piece& span : pieces.all) {
+                if (span.is_comm) continue;
+                for (const auto& [stream, comm] : inner_of(pieces, span, tolerance_ms))
+                    use(all[{span.key, stream}], pieces, span, comm);
+            }
+    };
+    for_each_span([](SpanStops& stops, const RankPieces&, const Piece& span, const auto& comm) {
+        ++stops.seen;
+        for (const Piece* one : comm) {
+            SpanStops::Times& times = stops.times[one->key];
+            times.begin_ms.push_back(one->start_ms - span.start_ms);
+            times.behind_ms.push_back(std::max(0.0, span.end_ms - one->end_ms));
+        }
+    });
+    for (auto& [of, stops] : all) stops.find_last(tolerance_ms);
+    for_each_span([&](SpanStops& stops, const RankPieces& pieces, const Piece& span, const auto&) {
+        const std::vector<const Piece*> comm = inner_until(stops.last.key, pieces, span, tolerance_ms);
+        if (!comm.empty()) stops.add_work(comm, span.end_ms, tolerance_ms);
+    });
+    for (auto& [of, stops] : all) stops.find_work();
+    for_each_span([&](SpanStops& stops, const RankPieces& pieces, const Piece& span, const auto&) {
+        stops.add_stop(pieces.rank, find_stop(pieces, span, stops.last, tolerance_ms), span.own_ms);
+    });
+    std::map<std::uint64_t, std::map<std::uint32_t, std::size_t>> spans;  // by key and rank
+    for (const RankPieces& pieces : sample)
+        for (const Piece& span : pieces.all)
+            if (!span.is_comm) ++spans[span.key][pieces.rank];
+    InnerStops found;
+    std::map<std::uint64_t, double> stops_ms;  // by span: the most of any stream
+    for (const auto& [of, stops] : all) {
+        if (!stops.may_stop(spans[of.first])) continue;
+        double& most_ms = stops_ms.try_emplace(of.first, least_stops * stops.length_ms).first->second;
+        if (stops.stops_ms <= most_ms) continue;
+        most_ms = stops.stops_ms;
+        found[of.first] = stops.last;
+        found[of.first].share = stops.stops_ms / stops.length_ms;
+    }
+    return found;
+}
+
+void mark_stops(RankPieces& pieces, const InnerStops& stops, double tolerance_ms) {
+    if (stops.empty()) return;
+    for (Piece& span : pieces.all) {
+        const auto last = stops.find(span.key);
+        if (last == stops.end()) continue;
+        const SpanStop stop = find_stop(pieces, span, last->second, tolerance_ms);
+        span.stopped_ms = stop.stops_ms.back();
+        for_each_inner(pieces, span, tolerance_ms, [&](Piece& piece) {
+            const auto ended = std::partition_point(stop.comm.begin(), stop.comm.end(), [&](const Piece* one) {
+                return one->end_ms <= piece.start_ms + tolerance_ms;
+            });
+            piece.stopped_ms = stop.stops_ms[static_cast<std::size_t>(ended - stop.comm.begin())];
+        });
+    }
+}
+
+namespace {
 
 struct SpanEnds {
     std::vector<double> behind_ms;
@@ -148,6 +371,22 @@ double own_work_ms(const RankPieces& pieces, const std::vector<PieceLaunch>& inn
     return least_ms < clearly_less * own_ms ? least_ms : own_ms;
 }
 
+/// Where a span waits for communication that it began.
+struct Join {
+    std::uint32_t piece;
+    double own_ms;          // before
+    double last_launch_ms;  // NaN if none was recorded
+    double behind_ms;
+};
+
+Join join_of_stop(const RankPieces& pieces, std::uint32_t number, const LastStop& last, double tolerance_ms) {
+    const Piece& span = pieces.all[number];
+    const SpanStop stop = find_stop(pieces, span, last, tolerance_ms);
+    if (stop.comm.empty()) return {number, NAN, NAN, stop.behind_ms};
+    const double own_ms = std::max(0.0, span.own_ms - stop.behind_ms - stop.stops_ms.back());
+    return {number, own_ms, stop.comm.back()->start_ms, stop.behind_ms};
+}
+
 }  // namespace
 
 BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms) {
@@ -192,19 +431,17 @@ BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms) {
     return blocked;
 }
 
-void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double tolerance_ms) {
-    if (blocked.empty()) return;
+void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, const InnerStops& stops, double tolerance_ms) {
+    if (blocked.empty() && stops.empty()) return;
     InnerLaunches launches(pieces, tolerance_ms);
-    struct Join {
-        std::uint32_t piece;
-        double own_ms;
-        double last_launch_ms;  // NaN if none was recorded
-        double behind_ms;
-    };
     std::vector<Join> joins;
     for (std::uint32_t i = 0; i < pieces.all.size(); ++i) {
         const auto found = blocked.find(pieces.all[i].key);
-        if (found == blocked.end()) continue;
+        if (found == blocked.end()) {
+            if (const auto last = stops.find(pieces.all[i].key); last != stops.end())
+                joins.push_back(join_of_stop(pieces, i, last->second, tolerance_ms));
+            continue;
+        }
         const auto& inner = launches.find(i);
         const BlockedEnd& end = found->second;
         const bool all_there = are_all_there(inner, end.launches);
@@ -223,6 +460,7 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         end.own_ms = join.behind_ms;
         end.start_ms = end.end_ms - end.own_ms;
         end.key += PieceKey::join_segment;
+        end.lag_ms = NAN;
         outer.is_typical = std::isnan(join.own_ms);
         if (!outer.is_typical) outer.own_ms = std::clamp(join.own_ms, 0.0, outer.own_ms);
         outer.end_ms = outer.is_typical ? std::fmin(outer.end_ms, join.last_launch_ms) : outer.start_ms + outer.own_ms;

@@ -64,6 +64,9 @@ class StreamCutter {
         piece.key = PieceKey::pack(row.stream, row.name, row.seq, segment);
         piece.collective = row.collective;
         piece.is_comm = row.is_comm;
+        piece.waiting_ms = row.waiting_ms;
+        piece.is_of_host = row.is_of_host;
+        if (segment == 0) piece.lag_ms = row.lag_ms;
     }
 
     const double tolerance_ms_;

@@ -3,6 +3,7 @@
 // Pieces: the rows of one rank in one step, cut into what ran one after the other on each stream.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -44,9 +45,12 @@ struct PieceKey {
 struct Piece {
     double start_ms = 0;
     double end_ms = 0;
-    double own_ms = 0;    // of local work
-    double limit_ms = 0;  // of a lost one: it ended before
-    double late_ms = 0;   // of communication: it ended so much later than its collective
+    double own_ms = 0;      // of local work
+    double limit_ms = 0;    // of a lost one: it ended before
+    double late_ms = 0;     // of communication: it ended so much later than its collective
+    double stopped_ms = 0;  // so long it stopped inside; of communication: the span in which it begins, until then
+    float waiting_ms = 0;   // of communication: until its transfer
+    float lag_ms = NAN;     // from its launch to its start; NaN where that is not known
     std::uint64_t key = 0;
     std::uint32_t collective = 0;
     std::uint32_t slot = no_index;  // in the role's template
@@ -55,7 +59,10 @@ struct Piece {
     bool is_nested = false;  // communication inside of a span of its stream
     bool is_lost = false;
     bool is_typical = false;  // its own work is not known
+    bool is_of_host = false;  // its host timed it
 
+    /// NaN where that is not known.
+    [[nodiscard]] double launch_ms() const { return start_ms - static_cast<double>(lag_ms); }
     [[nodiscard]] std::uint16_t stream() const { return PieceKey::stream(key); }
     /// Whether its end was recorded.
     [[nodiscard]] bool is_known() const { return !is_lost && !is_typical; }

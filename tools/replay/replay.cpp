@@ -144,6 +144,7 @@ void choose_delays(std::vector<StepGraph>& graphs, const JobModel& model, Replay
             result.hidden = std::max(0.0, next_ms - best_ms) / result.observed_ms;
         best = std::move(next);
         best_ms = next_ms;
+        result.keeps_all_delays = i == 2;
     }
     replayer.set_delays(std::move(best), std::move(usual));
     result.replayed_ms = best_ms;
@@ -190,6 +191,8 @@ JobReplay::JobReplay(const Job& job, std::size_t threads, std::span<const std::i
     const double share_seen = std::min(1.0, seen / static_cast<double>(job.coverage.ranks_expected.value_or(1)));
     find_coverage(graphs_, job, facts_);
     facts_.coverage = facts_.row_coverage * share_seen;
+    facts_.has_stops = std::any_of(model_->templates.begin(), model_->templates.end(),
+                                   [](const RoleTemplate& role) { return role.has_stops(); });
     typical_.emplace(graphs_, *model_);
     replayer_.emplace(graphs_, model_->keys, rows_.ranks().size(), threads);
     choose_delays(graphs_, *model_, *replayer_, facts_);

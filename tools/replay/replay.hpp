@@ -49,19 +49,21 @@ struct Replay {
     [[nodiscard]] bool is_matched() const { return matched >= least_matched * row_coverage; }
 
     bool is_possible = false;
-    std::string reason;         // if not, why
-    double observed_ms = 0;     // mean time of a step
-    double replayed_ms = 0;     // the same, with the durations as they were
-    double error = 0;           // replayed / observed - 1
-    double hidden = 0;          // of the steps, that lost rows may have covered
-    double coverage = 0;        // of the rows of all ranks, those that the graphs hold
-    double row_coverage = 0;    // of the rows of the ranks that were recorded
-    double unseen_ms = 0;       // of a step, that may be waiting for ranks that were not recorded: all transfers
-    double matched = 0;         // of the communication of several ranks, that whose other ends are known
-    std::size_t steps = 0;      // that were replayed
-    std::size_t all_steps = 0;  // of which so many were chosen, if these are more
-    double ideal_ms = 0;        // with typical durations
-    double slowdown = 1;        // replayed / ideal
+    std::string reason;             // if not, why
+    double observed_ms = 0;         // mean time of a step
+    double replayed_ms = 0;         // the same, with the durations as they were
+    double error = 0;               // replayed / observed - 1
+    double hidden = 0;              // of the steps, that lost rows may have covered
+    bool keeps_all_delays = false;  // whatever pieces waited for, they do so in every scenario
+    bool has_stops = false;         // spans stop for communication inside of them, as far as that is estimated
+    double coverage = 0;            // of the rows of all ranks, those that the graphs hold
+    double row_coverage = 0;        // of the rows of the ranks that were recorded
+    double unseen_ms = 0;           // of a step, that may be waiting for ranks that were not recorded: all transfers
+    double matched = 0;             // of the communication of several ranks, that whose other ends are known
+    std::size_t steps = 0;          // that were replayed
+    std::size_t all_steps = 0;      // of which so many were chosen, if these are more
+    double ideal_ms = 0;            // with typical durations
+    double slowdown = 1;            // replayed / ideal
     LossShares shares;
     double slowest_ranks_share = 0;  // of the loss, that of the slowest 3 % of the ranks (M_W)
     double slowest_stage_share = 0;  // of the loss, that of one stage (M_S)

@@ -141,7 +141,15 @@ void Replayer::replay_step(const StepGraph& graph, std::span<const Scenario> sce
             const GraphEdge& wait = graph.edges[edge];
             const double* const from_ms = &ends_ms[wait.from * Lanes];
             const std::array<double, Lanes> delay_ms = delays_ms<Lanes>(graph, node, wait, scenarios);
-            if (wait.behind >= 0) {
+            if (!std::isnan(wait.usual_ms)) {
+                const float usual_ms = std::min(wait.behind, wait.usual_ms);
+                for (std::size_t i = 0; i < Lanes; ++i) {
+                    const bool is_usual = i < scenarios.size() && !scenarios[i].usual_hosts.empty() &&
+                                          scenarios[i].usual_hosts[graph.ranks[node]];
+                    start_ms[i] =
+                        std::max(start_ms[i], from_ms[i] + static_cast<double>(is_usual ? usual_ms : wait.behind));
+                }
+            } else if (wait.behind >= 0) {
                 const auto behind_ms = static_cast<double>(wait.behind);
                 for (std::size_t i = 0; i < Lanes; ++i)
                     start_ms[i] = std::max(start_ms[i], from_ms[i] + behind_ms + delay_ms[i]);

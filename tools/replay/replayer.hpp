@@ -18,6 +18,7 @@ struct Scenario {
     /// Durations of the nodes of a step, in ms; called with room for all, which holds what was observed.
     std::function<void(const StepGraph& graph, std::span<float> own_ms)> set_work;
     std::vector<bool> prompt{};  // by rank: begins its work no later than its role usually does; empty: as they were
+    std::vector<bool> usual_hosts{};  // by rank: launches no later than the median rank; empty: as they were
 };
 
 inline const Scenario as_it_was = {[](const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}};

@@ -4,6 +4,7 @@
 // the rows of some steps of some ranks; no name of an operation says anything.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -30,13 +31,27 @@ struct BlockedEnd {
 /// Spans of local work that end with communication that was launched inside of them, by key.
 using BlockedEnds = std::unordered_map<std::uint64_t, BlockedEnd>;
 
+/// The last communication for which a span stops before it goes on.
+struct LastStop {
+    std::uint64_t key = 0;
+    double behind_ms = 0;   // what is left to do behind it
+    std::size_t count = 0;  // of communication on its stream until then, with itself
+    double share = 0;       // of the span, for which it stops on average
+};
+/// Spans of local work that stop for communication on another stream inside of them, by key.
+using InnerStops = std::unordered_map<std::uint64_t, LastStop>;
+
 /// Some steps of a role's ranks.
 using RoleSample = std::vector<RankPieces>;
 
-/// Which spans of a role end so in at least half of the steps.
+[[nodiscard]] InnerStops find_inner_stops(const RoleSample& sample, double tolerance_ms);
+/// Says of communication in such spans how long these had stopped before, and of spans in all.
+void mark_stops(RankPieces& pieces, const InnerStops& stops, double tolerance_ms);
+/// Which spans of a role end so in at least half of the steps. Once stops are marked.
 [[nodiscard]] BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms);
-/// Ends their own work with their last launch, and adds a join, without work, where they ended.
-void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double tolerance_ms);
+/// Ends their own work with their last launch, and adds a join, without work, where they ended. Of those that stop, the
+/// join has what they do behind the last communication that they stop for.
+void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, const InnerStops& stops, double tolerance_ms);
 
 /// One piece of a role's step.
 struct TemplateSlot {
@@ -57,6 +72,7 @@ struct TemplateSlot {
 };
 
 struct RoleTemplate {
+    InnerStops stops;
     BlockedEnds blocked;
     std::vector<TemplateSlot> slots;     // stream by stream, in order
     std::vector<std::uint32_t> streams;  // first slot of each stream
@@ -64,6 +80,11 @@ struct RoleTemplate {
     std::vector<std::uint32_t> by_offset;  // slots in the order of their typical starts
     std::set<std::uint16_t> now_and_then;  // names of local work that most ranks do, but not in most steps
 
+    /// Whether spans stop for so long that they would seem to work if they were not taken apart.
+    [[nodiscard]] bool has_stops() const {
+        constexpr double least_share = 0.01;
+        return std::any_of(stops.begin(), stops.end(), [](const auto& of) { return of.second.share > least_share; });
+    }
     [[nodiscard]] std::uint32_t end_of_stream(std::uint32_t stream) const {
         return stream + 1 < streams.size() ? streams[stream + 1] : static_cast<std::uint32_t>(slots.size());
     }

@@ -133,6 +133,7 @@ class SlowRankPrices {
     [[nodiscard]] bool sees_waiting(double share_of_all) const {
         constexpr double least_agreement = 0.5;
         if (replay_.stages > 1 && !replay_.stages_are_inferred) return true;
+        if (replay_.has_stops && !replay_.keeps_all_delays) return true;
         double most = 0;
         for (const Finding& one : slow_)
             if (is_waited_for(one)) most = std::max(most, shown_by_waiters(one));
@@ -157,7 +158,8 @@ class SlowRankPrices {
     [[nodiscard]] Scenario without_those(Use use) const {
         const auto peers = std::make_shared<PeerWork>(model_, steps_.ranks_of(slow_, use));
         return {[peers](const StepGraph& graph, std::span<float> own_ms) { peers->set_work(graph, own_ms); },
-                steps_.ranks_of(slow_, [&](const Finding& one) { return use(one) && one.is_slow_uncovered(); })};
+                steps_.ranks_of(slow_, [&](const Finding& one) { return use(one) && one.is_slow_uncovered(); }),
+                steps_.ranks_of(slow_, [&](const Finding& one) { return use(one) && one.late_host.has_value(); })};
     }
     [[nodiscard]] Scenario without_all_but(const Finding* kept) const {
         return without_those([kept](const Finding& one) { return &one != kept; });

@@ -27,6 +27,7 @@ struct RawEdge {
     float delay_ms;
     std::uint32_t key;
     bool of_rank;
+    float usual_ms = NAN;
 };
 
 /// Puts nodes into an order. Clocks and lost rows may make cycles: edges in them that go back in time are dropped.
@@ -107,6 +108,7 @@ class StepBuilder {
         edges_.reserve(2 * nodes_.capacity());
         match();
         for (std::uint32_t i = 0; i < ranks_.size(); ++i) link(i);
+        find_usual_launches();
         if (std::all_of(ranks_.begin(), ranks_.end(), [](const OfRank& rank) { return rank.begins_lost; })) observe();
         finish();
         return std::move(graph_);
@@ -133,7 +135,8 @@ class StepBuilder {
         of.role = model_->roles.of_rank[rank.rank];
         const RoleTemplate& role = model_->templates[of.role];
         cut_into_pieces(rows_of(*step_, rank), rank, model_->tolerance_ms, of.pieces);
-        split_blocked_ends(of.pieces, role.blocked, model_->tolerance_ms);
+        mark_stops(of.pieces, role.stops, model_->tolerance_ms);
+        split_blocked_ends(of.pieces, role.blocked, role.stops, model_->tolerance_ms);
         graph_.recorded_pieces += static_cast<std::uint32_t>(of.pieces.all.size());
         const std::size_t lost = assign_slots(of.pieces, role, of.by_slot);
         if (lost > 0) put_back_lost(of.pieces, role, of.by_slot, model_->tolerance_ms);
@@ -259,6 +262,7 @@ class StepBuilder {
         for (std::size_t stream = 0; stream < rank.pieces.stream_ends.size(); ++stream)
             for (std::uint32_t i = rank.pieces.begin_of(stream); i < rank.pieces.stream_ends[stream]; ++i)
                 link_piece(rank, i, rank.pieces.begin_of(stream));
+        if (model_->templates[rank.role].has_stops()) link_hosts(rank);
         add_end(rank);
     }
 
@@ -299,6 +303,49 @@ class StepBuilder {
         if (piece.is_lost) return;
         const double delay_ms = std::max(0.0, piece.start_ms - ready_ms);
         for (std::size_t i = first; i < edges_.size(); ++i) edges_[i].delay_ms = static_cast<float>(delay_ms);
+    }
+
+    void find_usual_launches() {
+        std::unordered_map<std::uint32_t, std::vector<double>> of_key;
+        for (const RawEdge& edge : edges_)
+            if (!std::isnan(edge.usual_ms)) of_key[edge.key].push_back(static_cast<double>(edge.behind));
+        for (RawEdge& edge : edges_)
+            if (!std::isnan(edge.usual_ms)) edge.usual_ms = static_cast<float>(median_of(of_key[edge.key]));
+    }
+
+    // Spans that stop no longer for others end earlier, and the next ones begin no sooner than their hosts launch them,
+    // as long behind the begin of the step, or behind what the host did last. Where the device is idle at a launch, the
+    // host may have waited for it: then, and from there on, launches limit nothing.
+    void link_hosts(const OfRank& rank) {
+        constexpr double idle_lag_ms = 0.05;  // a launch takes a tenth of it
+        const std::vector<Piece>& all = rank.pieces.all;
+        const auto first_launch_ms = [&all](auto is_one) {
+            double first_ms = INFINITY;
+            for (const Piece& piece : all)
+                if (is_one(piece)) first_ms = std::fmin(first_ms, piece.launch_ms());
+            return first_ms;
+        };
+        const double ahead_ms =
+            first_launch_ms([](const Piece& piece) { return static_cast<double>(piece.lag_ms) >= idle_lag_ms; });
+        const double began_ms = std::max(ahead_ms, rank.pieces.first_ms + model_->tolerance_ms);
+        const double idle_ms = first_launch_ms([began_ms](const Piece& piece) {
+            return static_cast<double>(piece.lag_ms) < idle_lag_ms && piece.launch_ms() > began_ms;
+        });
+        for (const Piece& piece : all) {
+            const double launch_ms = piece.launch_ms();
+            if (piece.is_comm || piece.is_lost || !(launch_ms >= ahead_ms && launch_ms < idle_ms)) continue;
+            const Piece* host = nullptr;
+            for (const Piece& one : all)
+                if (!one.is_comm && one.is_known() && one.is_of_host && one.end_ms <= launch_ms &&
+                    (host == nullptr || one.end_ms > host->end_ms))
+                    host = &one;
+            const std::uint32_t key = key_of(rank, piece);
+            const double behind_ms = launch_ms - (host == nullptr ? rank.pieces.first_ms : host->end_ms);
+            if (host != nullptr)
+                edges_.push_back({host->node, piece.node, static_cast<float>(behind_ms), 0, key, false, 0});
+            else if (behind_ms > 0)
+                edges_.push_back({rank.pieces.rank, piece.node, static_cast<float>(behind_ms), 0, key, true, 0});
+        }
     }
 
     [[nodiscard]] static const Piece* find(const OfRank& rank, std::uint32_t slot) {
@@ -350,10 +397,10 @@ class StepBuilder {
         double at = share;
         if (!piece.is_lost && in.is_known()) {
             if (in.start_ms + model_->tolerance_ms >= piece.start_ms) return;
-            const double observed = (piece.start_ms - in.start_ms) / std::max(in.own_ms, 1e-9);
+            const double observed = (piece.start_ms - piece.stopped_ms - in.start_ms) / std::max(in.own_ms, 1e-9);
             at = std::min(held_up ? share : 1.0, observed);
         }
-        ready_ms = std::max(ready_ms, in.start_ms + at * in.own_ms);
+        ready_ms = std::max(ready_ms, in.start_ms + at * in.own_ms + piece.stopped_ms);
         add_edge(in, piece.node, at - 1, key_of(rank, piece));
     }
 
@@ -403,7 +450,7 @@ class StepBuilder {
         const auto ranks = static_cast<std::uint32_t>(model_->rows->ranks().size());
         for (const RawEdge& edge : edges_)
             graph_.edges[next_[index_of_[edge.to]]++] = {edge.of_rank ? edge.from : ranks + index_of_[edge.from],
-                                                         edge.behind, edge.delay_ms, edge.key};
+                                                         edge.behind, edge.delay_ms, edge.key, edge.usual_ms};
         for (auto& [rank, node] : graph_.ends) node = index_of_[node];
     }
 

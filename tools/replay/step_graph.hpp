@@ -3,6 +3,7 @@
 // Step graph: what each piece of a step waited for, over all ranks.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -95,6 +96,8 @@ struct GraphEdge {
     float behind;        // ms behind its end; if negative, before it by this share of its own work
     float delay_ms;      // that was observed beyond that
     std::uint32_t key;   // of the piece that waits
+    float usual_ms =
+        NAN;  // of when the host launches it: `behind` on the median rank in the step; NaN: it waits for work
 };
 
 enum class Weight : std::uint8_t { observed, typical, at_most_typical };

@@ -199,6 +199,7 @@ class WaitFinder {
         double start_ms = NAN;
         double end_ms = NAN;
         double own_ms = NAN;
+        double stopped_ms = 0;
         std::uint32_t on_stream = 0;  // on its stream, among the pieces that are there
     };
 
@@ -208,6 +209,7 @@ class WaitFinder {
             if (found == role_.slot_of.end()) continue;
             Seen& seen = seen_[instance * role_.slots.size() + found->second];
             seen.start_ms = piece.start_ms;
+            seen.stopped_ms = piece.stopped_ms;
             if (!piece.is_typical) {
                 seen.end_ms = piece.end_ms;
                 seen.own_ms = piece.own_ms;
@@ -353,9 +355,10 @@ class WaitFinder {
                                                  [&](std::uint32_t other, double ms) { return start(i, other) < ms; });
             if (behind == order.begin()) continue;
             const std::uint32_t in = *(behind - 1);
-            if (role_.slots[in].is_comm || std::isnan(at(i, in).own_ms) || end(i, in) <= start(i, slot) + tolerance_ms_)
+            const double at_ms = start(i, slot) - at(i, slot).stopped_ms;
+            if (role_.slots[in].is_comm || std::isnan(at(i, in).own_ms) || end(i, in) <= at_ms + tolerance_ms_)
                 continue;
-            all.push_back({in, (start(i, slot) - start(i, in)) / std::max(at(i, in).own_ms, 1e-9), held_up});
+            all.push_back({in, (at_ms - start(i, in)) / std::max(at(i, in).own_ms, 1e-9), held_up});
         }
         choose_launch(slot, all, seen, free);
     }
@@ -395,8 +398,11 @@ std::vector<RoleTemplate> find_templates(std::vector<RoleSample>& samples, doubl
     finders.reserve(samples.size());
     WaitCounts counts;
     for (std::size_t i = 0; i < samples.size(); ++i) {
+        roles[i].stops = find_inner_stops(samples[i], tolerance_ms);
+        for (RankPieces& pieces : samples[i]) mark_stops(pieces, roles[i].stops, tolerance_ms);
         roles[i].blocked = find_blocked_ends(samples[i], tolerance_ms);
-        for (RankPieces& pieces : samples[i]) split_blocked_ends(pieces, roles[i].blocked, tolerance_ms);
+        for (RankPieces& pieces : samples[i])
+            split_blocked_ends(pieces, roles[i].blocked, roles[i].stops, tolerance_ms);
         SlotFinder(samples[i], tolerance_ms).find(roles[i]);
         finders.emplace_back(samples[i], tolerance_ms, roles[i]).find_candidates(counts);
     }

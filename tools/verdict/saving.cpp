@@ -90,7 +90,9 @@ void set_bound(const JudgedJob& judged, Verdict& verdict) {
 // Where devices are idle for late hosts for longer than would be saved, hosts may take back some of that. A rank that
 // is not slow saves at most what it waits, and so does the job.
 void bound_where_hosts_are_late(const JudgedJob& judged, Verdict& verdict) {
-    if (verdict.saving_precision != Precision::about || !verdict.shares || !verdict.job_slowdown) return;
+    const bool is_told =
+        verdict.saving_precision != Precision::about || (verdict.replay.has_stops && verdict.replay.holds());
+    if (is_told || !verdict.shares || !verdict.job_slowdown) return;
     const double saved_share = 1 - 1 / *verdict.job_slowdown;
     if (verdict.shares->host <= saved_share) return;
     double most_share = 0;
@@ -125,7 +127,8 @@ void set_saving(const JudgedJob& judged, Verdict& verdict) {
     } else {
         set_share(judged, verdict.replay.saving, verdict);
         if (verdict.replay.holds() && verdict.replay.peers_may_be_rested) verdict.saving_precision = Precision::at_most;
-        if (verdict.replay.holds() && is_up_to_hosts(verdict)) verdict.saving_precision = Precision::about;
+        if (verdict.replay.holds() && (is_up_to_hosts(verdict) || verdict.replay.has_stops))
+            verdict.saving_precision = Precision::about;
     }
     bound_where_hosts_are_late(judged, verdict);
 }
