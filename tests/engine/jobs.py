@@ -52,6 +52,8 @@ def kinds():
         Kind("ddp slow optimizer now and then", "ddp", {}, slow([5], 4.0, phases=("optimizer",), share=0.2), named=(5,)),
         Kind("ddp slow rank, long start-up", "ddp", {}, slow([3], 1.25), named=(3,), beside={0: ("forward", 30_000.0)},
              layouts=("full", "no_coll", "lean", "lost", "clocks")),
+        Kind("ddp slow rank, long last step", "ddp", {}, slow([3], 1.25, row="finish"), named=(3,), beside={99: ("extra", 3_000.0)},
+             layouts=("full", "enclosed", "no_coll", "lean", "lost", "clocks")),
         Kind("ddp slow rank, checkpoints of all", "ddp", {}, slow([3], 1.25, row="checkpoint"), named=(3,),
              beside={20: ("extra", 3_000.0), 60: ("extra", 3_000.0)}, layouts=("full", "enclosed", "no_depth", "no_coll", "lost", "clocks")),
         Kind("ddp slow rank, marked checkpoints of all", "ddp", {}, slow([3], 1.25), named=(3,), marks=(20, 60),

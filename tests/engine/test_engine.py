@@ -35,6 +35,14 @@ def test_a_slow_rank_costs_what_the_same_job_without_it_saves(answer_of, layout)
     assert says_truth(simulated, answer) and answer.ranks == [3]
 
 
+@pytest.mark.parametrize("layout", ["full", "enclosed", "lean"])
+def test_what_all_ranks_do_behind_the_last_step_is_no_part_of_a_saving(answer_of, layout):
+    simulated, answer = answer_of("ddp slow rank, long last step", layout)
+    assert says_truth(simulated, answer)
+    before_ms, = map(float, re.findall(r"\(([\d.]+) → [\d.]+ ms\)", answer.headline))
+    assert before_ms == pytest.approx(simulated.step_ms, abs=0.2)
+
+
 @pytest.mark.parametrize("name", [name for name in ALL if name.startswith("hosts, ")])
 def test_where_hosts_are_late_only_ranks_that_cost_something_are_named_and_what_that_is(answer_of, name):
     simulated, answer = answer_of(name)

@@ -25,6 +25,7 @@ constexpr std::array own_to_recorded = {TimeKind::checkpoint, TimeKind::evaluati
 constexpr std::array never_startup = {TimeKind::data, TimeKind::host_to_device, TimeKind::checkpoint,
                                       TimeKind::evaluation, TimeKind::logging};
 constexpr std::array beside_training = {TimeKind::checkpoint, TimeKind::evaluation};
+constexpr std::array for_others = {TimeKind::waiting, TimeKind::bubble, TimeKind::uncovered};
 constexpr std::array no_iteration = {TimeKind::startup, TimeKind::restart, TimeKind::redone};
 
 template <typename Pieces>
@@ -69,6 +70,7 @@ class LedgerBuilder {
         find_step_times(ledger);
         const std::vector<std::uint32_t> warm_ups = count_warm_ups(ledger);
         ledger.startup_steps = find_startup_steps(warm_ups);
+        ledger.last_step = find_last_step(ledger);
         double steps = 0;
         double iteration_ms = 0;
         double all_comm_ms = 0;
@@ -179,6 +181,33 @@ class LedgerBuilder {
         return {steps.begin(), steps.end()};
     }
 
+    /// Of its rows, without what is beside training anyway.
+    [[nodiscard]] static double last_ns(const RankTally& tally) {
+        return static_cast<double>(tally.last.rows_ns - sum_of(tally.last.pieces, beside_training));
+    }
+
+    // Most ranks do something in it for twice as long as any other step takes but the first ones: a pause of one rank
+    // keeps the others waiting, and those of all come more than once.
+    [[nodiscard]] std::optional<std::int64_t> find_last_step(const Ledger& ledger) const {
+        constexpr double clear_end = 2;
+        std::int64_t last = 0;
+        std::size_t recorded = 0;
+        for (const RankLedger& rank : ledger.ranks)
+            recorded = std::max(recorded, static_cast<std::size_t>(rank.recorded));
+        for (const RankTally& tally : tallies_) last = std::max(last, tally.last.step);
+        std::vector<double> worked_ns;
+        for (const RankTally& tally : tallies_)
+            if (tally.last.step == last)
+                worked_ns.push_back(last_ns(tally) - static_cast<double>(sum_of(tally.last.pieces, for_others)));
+        double longest_ms = ledger.step_times.typical_ms;
+        for (const LedgerStep& step : ledger.steps)
+            if (step.step != last &&
+                !std::binary_search(ledger.startup_steps.begin(), ledger.startup_steps.end(), step.step))
+                longest_ms = std::max(longest_ms, step.own_ms());
+        const double times = median_of(std::move(worked_ns)) * 1e-6 / longest_ms;
+        return recorded >= least_steps && times > clear_end ? std::optional(last) : std::nullopt;
+    }
+
     // What the first iterations have beyond the mean of the later ones.
     static void settle_startup(const RankTally& tally, const std::vector<std::uint32_t>& warm_ups, RankLedger& rank) {
         const auto is_warm_up = [&](const Iteration& first) { return first.since_start < warm_ups[first.start]; };
@@ -248,7 +277,11 @@ class LedgerBuilder {
             if (is_steady)
                 ns -= static_cast<double>(sum_of(rank.pieces, no_iteration)) +
                       std::min(static_cast<double>(sum_of(rank.pieces, beside_training)), most_beside_ns);
-            const auto steps = static_cast<double>(rank.steps);
+            auto steps = static_cast<double>(rank.steps);
+            if (is_steady && ledger.last_step == tallies_[i].last.step) {
+                ns -= last_ns(tallies_[i]);
+                --steps;
+            }
             all.elapsed_ms += ns * 1e-6 / static_cast<double>(ledger.ranks.size());
             all.steps += steps / static_cast<double>(ledger.ranks.size());
             if (role.tokens_per_step) tokens.push_back(*role.tokens_per_step);

@@ -107,14 +107,15 @@ struct Ledger {
     bool waits_inside = false;        // phases contain waiting, of which it is an estimate what was beside work
     bool is_timed = true;             // rows have starts; else only recorded steps are counted, by their durations
     Throughput run;                   // of all of its time
-    Throughput steady;                // without start-up, restarts, steps done again, and checkpoints and evaluation as
-                                      // far as most ranks do them
+    Throughput steady;                // without start-up, restarts, steps done again, such a last step, and checkpoints
+                                      // and evaluation as far as most ranks do them
     StepTimes step_times;
     std::vector<std::int64_t>
-        startup_steps;                     // ascending: the first ones after a start, if far longer than a typical one
-    std::optional<std::int64_t> stride;    // of the recorded steps
-    std::optional<SamplingFact> sampling;  // where steps were not recorded
-    std::string device_without_peak;       // of a rank whose FLOPs are known; "" for none
+        startup_steps;                      // ascending: the first ones after a start, if far longer than a typical one
+    std::optional<std::int64_t> last_step;  // if it is no steady training, as something else is done behind
+    std::optional<std::int64_t> stride;     // of the recorded steps
+    std::optional<SamplingFact> sampling;   // where steps were not recorded
+    std::string device_without_peak;        // of a rank whose FLOPs are known; "" for none
     std::optional<double> other_reading_ms;  // of rows without starts: a step, if the step span held the rows before it
                                              // or, where it is taken to hold them, if it did not
 
@@ -162,6 +163,7 @@ struct RankTally {
     double matched_comm_ms = 0;    // of it
     bool waits_inside = false;     // phases contain waiting
     std::vector<Iteration> first;  // the first ones after each start, without exposures
+    Iteration last;                // without exposures
     struct Marked {
         TimeKind piece;
         PieceTimes pieces;

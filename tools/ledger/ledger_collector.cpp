@@ -158,11 +158,10 @@ void RankCollector::add_iteration(const Iteration& iteration) {
                                            .length_ns = is_known ? iteration.length_ns : 0,
                                            .steps = is_known ? iteration.steps : 0,
                                            .rows_ns = iteration.rows_ns});
-    if (iteration.since_start < first_iterations) {
-        tally_.first.push_back(iteration);
-        tally_.first.back().exposures = {};
-        tally_.first.back().launch_bound = {};
-    }
+    tally_.last = iteration;
+    tally_.last.exposures = {};
+    tally_.last.launch_bound = {};
+    if (iteration.since_start < first_iterations) tally_.first.push_back(tally_.last);
     for (const auto& [piece, steps] : all_.marks_)
         if (steps->contains(iteration.step)) tally_.marked.push_back({piece, iteration.pieces});
 }

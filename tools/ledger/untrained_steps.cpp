@@ -22,6 +22,10 @@ class UntrainedSteps {
                 steps_.insert(table_.steps[i]);
     }
 
+    void add_last(const std::optional<std::int64_t>& step) {
+        if (step) steps_.insert(*step);
+    }
+
     void add_phases() {
         for (const LocalPhase& phase : table_.local) {
             const TimeKind piece = piece_of(phase.name, phase.kind);
@@ -56,6 +60,7 @@ class UntrainedSteps {
 std::vector<std::int64_t> steps_without_training(const Job& job, const JobTable& table, const Ledger& ledger) {
     UntrainedSteps steps(table);
     steps.add_startup(ledger.startup_steps);
+    steps.add_last(ledger.last_step);
     steps.add_phases();
     for (const auto& [name, mark] : job.marks) steps.add_marked(name, mark);
     return steps.all();
