@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The build backend that pip calls for `pip install .`: builds with Meson, and packs the installed files as a wheel.
 
-The wheel carries the Python package with its extension module (if Python's headers are there to build it; without it
-the package uses ctypes, and has no hooks of PyTorch), libcep.so, the cep command, the manual pages, and the shared
-libraries that these need beyond the C library. Its tag names the oldest C library with which it runs.
+The wheel carries the Python package with its extension module (if Python's headers are there to build it), libcep.so,
+the cep command, the manual pages, and the shared libraries that these need beyond the C library, so that it runs where none of them is
+installed. Its tag names the oldest C library with which it runs.
 
 Settings (``pip install --config-settings NAME=VALUE .``):
     build-dir: A build directory to use and keep. If it is built already, it is used as it is, whatever its options;
@@ -16,6 +16,7 @@ Settings (``pip install --config-settings NAME=VALUE .``):
 from __future__ import annotations
 
 import io
+import json
 import os
 import shlex
 import shutil
@@ -40,8 +41,13 @@ SETUP_OPTIONS = (
     "-Djulia=disabled",
 )
 LIBRARY = "libcep.so.0"
+EXTENSION = "_native"
 
 Settings = Optional[Mapping[str, str]]
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    return []
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
@@ -111,7 +117,14 @@ def _build(build: Path, setup_arguments: list[str]) -> None:
         raise SystemExit("cep: no meson on PATH; it builds the library and the command")
     if not (build / "build.ninja").exists():
         _run("meson", "setup", *SETUP_OPTIONS, *setup_arguments, str(build), str(SOURCE))
-    _run("meson", "compile", "-C", str(build))
+    _run("meson", "compile", "-C", str(build), "cep:shared_library", "cep:executable", *_extension_module(build))
+
+
+def _extension_module(build: Path) -> list[str]:
+    """The target of the extension module; none if Python's headers are missing. The package then uses ctypes, without hooks of PyTorch."""
+    command = ["meson", "introspect", "--targets", str(build)]
+    targets = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return [f"{target['name']}:shared_module" for target in targets if target["name"] == EXTENSION]
 
 
 def _stage(build: Path, install: Path, package: Path) -> None:
