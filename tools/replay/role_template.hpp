@@ -71,6 +71,8 @@ struct TemplateSlot {
     double launch_share = 1;               // after this share of its own work
 };
 
+inline constexpr double least_stopped_share = 0.01;
+
 struct RoleTemplate {
     InnerStops stops;
     BlockedEnds blocked;
@@ -82,8 +84,8 @@ struct RoleTemplate {
 
     /// Whether spans stop for so long that they would seem to work if they were not taken apart.
     [[nodiscard]] bool has_stops() const {
-        constexpr double least_share = 0.01;
-        return std::any_of(stops.begin(), stops.end(), [](const auto& of) { return of.second.share > least_share; });
+        return std::any_of(stops.begin(), stops.end(),
+                           [](const auto& of) { return of.second.share > least_stopped_share; });
     }
     [[nodiscard]] std::uint32_t end_of_stream(std::uint32_t stream) const {
         return stream + 1 < streams.size() ? streams[stream + 1] : static_cast<std::uint32_t>(slots.size());
