@@ -94,7 +94,8 @@ def verdict(trainer, folder, options):
         raise Failure(f"cep summarize: status {done.returncode}: {done.stderr[-600:]}")
     found = json.loads(done.stdout)["verdict"]
     if slow == 0:
-        near = [change for change in found["changes"] if abs(change["step"] - middle) <= 2]
+        before = max(0, steps_seen(folder)[0] - options.steps)  # optimizers' steps before the training, as to capture a graph
+        near = [change for change in found["changes"] if abs(change["step"] - before - middle) <= 2]
         return bool(near), (near and found["evidence"] or [found["headline"]])[0]
     ranks = [one["rank"] for one in found["stragglers"]] + [rank for group in found["groups"] for rank in group["slow_ranks"]]
     return set(ranks) == {slow}, found["headline"]
