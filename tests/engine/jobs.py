@@ -37,10 +37,8 @@ def slow(ranks, factor, **more):
     return Fault("slow", tuple(ranks), factor=factor, **more)
 
 
-def kinds():
-    """Each with all its layouts."""
-    eight = tuple(range(8))
-    made = [
+def slow_and_healthy():
+    return [
         Kind("healthy ddp", "ddp", {}),
         Kind("healthy fsdp", "fsdp", {}),
         Kind("healthy tensor", "tensor", {}),
@@ -77,6 +75,12 @@ def kinds():
         Kind("experts slow rank", "experts", {},
              slow([2], 1.4, phases=("attention_forward", "attention_backward")), named=(2,)),
         Kind("accumulation slow rank", "ddp", {"micro_batches": 4}, slow([1], 1.3), named=(1,)),
+    ]
+
+
+def uneven():
+    """Work that is spread over stages and experts."""
+    return [
         Kind("uneven pipeline", "pipeline", {}, Fault("stages", weights=(1.0, 1.0, 1.0, 1.8)),
              named=(6, 7), kept_ranks=(0, 2, 4, 6)),
         Kind("uneven pipeline of two", "pipeline", {"dp": 1, "pp": 2},
@@ -92,6 +96,12 @@ def kinds():
         Kind("experts routed at random", "experts", {},
              Fault("random_routing", phases=("expert_forward", "expert_backward"), sigma=0.15),
              layouts=tuple(one for one in LAYOUTS if one != "sampled")),  # whose 20 steps have another mean
+    ]
+
+
+def now_and_then():
+    """In some steps, or of some ranks."""
+    return [
         Kind("checkpoint of rank 0, timed", "ddp", {}, Fault("every", (0,), every=50, ms=1000.0, row="checkpoint"),
              steps=200, named=(0,)),
         Kind("checkpoint of rank 0, untimed", "ddp", {}, Fault("every", (0,), every=50, ms=1000.0), steps=200, named=(0,)),
@@ -107,12 +117,16 @@ def kinds():
         Kind("constant slack", "ddp", {"transfer_ms": 14.0, "backward_ms": 40.0},
              Fault("shift", (3,), ms=3.0)),
         Kind("everyone slower", "ddp", {}, Fault("slower", first=60, factor=1.15)),
-        Kind("slow rank not chosen", "ddp", {"ranks": 16}, slow([13], 1.25), kept_ranks=eight,
+        Kind("slow rank not chosen", "ddp", {"ranks": 16}, slow([13], 1.25), kept_ranks=tuple(range(8)),
              options=("--ranks", "0-7"), layouts=("full", "enclosed", "no_coll", "lean", "half", "lost")),
     ]
+
+
+def hosted_kinds():
+    """Hosts launch what their devices do."""
     late = {"host_noise": 0.1, "host_pauses": (0.1, 2.0, 0.05)}
     hosted = {"noise": late, "steps": 150, "layouts": ("full", "enclosed", "no_coll", "per_operation", "clocks")}
-    made += [
+    return [
         Kind("hosts, healthy", "hosted", {}, **hosted),
         Kind("hosts, one a little slow", "hosted", {"launch_ms": 1.2}, slow([0], 1.1, phases=("launch",)), **hosted),
         Kind("hosts, one slow", "hosted", {"launch_ms": 1.45}, slow([0], 1.25, phases=("launch",)),
@@ -128,6 +142,11 @@ def kinds():
         Kind("hosts, slow now and then", "hosted", {}, slow([2], 1.5, share=0.3), named=(2,), **hosted),
         Kind("hosts, slow from the middle", "hosted", {}, slow([2], 1.4, first=75), named=(2,), **hosted),
     ]
+
+
+def kinds():
+    """Each with all its layouts."""
+    made = slow_and_healthy() + uneven() + now_and_then() + hosted_kinds()
     drift = {"noise": 0.01, "common_noise": 0.02, "slow_noise": 0.005}
     for number in range(6):
         made.append(Kind(f"healthy, AR(1) {number}", ("ddp", "fsdp", "experts")[number % 3], {}, noise=drift, steps=200,

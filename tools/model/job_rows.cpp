@@ -228,7 +228,7 @@ void StepReader::hide_queued(std::span<TimedRow> rows, const DeviceQueue& queue)
     const auto ns_of = [this](double ms) { return rows_.origin_ns_ + std::llround(ms * ns_per_row_ms); };
     const auto ms_of = [this](std::int64_t ns) { return static_cast<double>(ns - rows_.origin_ns_) / ns_per_row_ms; };
     for (TimedRow& row : rows) {
-        if (row.stream != host_stream) continue;
+        if (!row.is_of_host || row.is_comm) continue;
         const Interval all{ns_of(row.start_ms), ns_of(row.end_ms)};
         const Interval seen = queue.seen_of(all);
         if (seen.length_ns() == all.length_ns()) continue;

@@ -71,6 +71,52 @@ void find_collectives(const std::vector<StepRows>& steps, JobModel& model) {
 
 }  // namespace
 
+// Slots of which a rank has two in one collective say nothing: their numbers shift from step to step.
+CollectiveSlots::CollectiveSlots(std::size_t slots, DisjointSets joined, const std::vector<bool>& is_seen)
+    : slots_(slots), numbers_(is_seen.size(), no_index) {
+    std::vector<std::uint32_t> number_of(is_seen.size(), no_index);  // by the one that stands for the collective
+    std::vector<std::size_t> last_rank;
+    std::vector<bool> is_valid;
+    for (std::size_t at = 0; at < is_seen.size(); ++at) {
+        if (!is_seen[at]) continue;
+        std::uint32_t& number = number_of[joined.find(at)];
+        const bool is_new = number == no_index;
+        if (is_new) number = static_cast<std::uint32_t>(sizes_.size());
+        if (is_new) sizes_.push_back(0);
+        const std::size_t rank = at / slots;
+        last_rank.resize(sizes_.size(), rank);
+        is_valid.resize(sizes_.size(), true);
+        if (!is_new && last_rank[number] == rank) is_valid[number] = false;
+        last_rank[number] = rank;
+        ++sizes_[number];
+        numbers_[at] = number;
+    }
+    for (std::uint32_t& number : numbers_)
+        if (number != no_index && !is_valid[number]) number = no_index;
+}
+
+void JobModel::number_keys() {
+    const auto names = static_cast<std::uint32_t>(rows->names().size());
+    first_keys.assign(1, 0);
+    keys.clear();
+    is_of_few_.clear();
+    for (std::uint32_t role = 0; role < templates.size(); ++role) {
+        std::vector<bool> has_slot(names);
+        for (const TemplateSlot& slot : templates[role].slots) {
+            keys.push_back({role, PieceKey::name(slot.key), slot.is_comm, slot.segment, PieceKey::seq(slot.key)});
+            has_slot[PieceKey::name(slot.key)] = true;
+        }
+        is_of_few_.resize(keys.size());
+        for (std::uint32_t name = 0; name < names; ++name) {
+            keys.push_back({role, static_cast<std::uint16_t>(name), rows->names()[name].is_comm(), 0, 0});
+            is_of_few_.push_back(!has_slot[name] && !keys.back().is_comm);
+        }
+        keys.push_back({role, 0, false, PieceKey::max_segment, 0});
+        is_of_few_.push_back(false);
+        first_keys.push_back(static_cast<std::uint32_t>(keys.size()));
+    }
+}
+
 JobModel build_model(const JobRows& rows, std::size_t threads) {
     JobModel model(rows);
     std::vector<StepRows> sample = read_sample(rows, mined_rows, threads);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "replay/host_launches.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -313,38 +314,12 @@ class StepBuilder {
             if (!std::isnan(edge.usual_ms)) edge.usual_ms = static_cast<float>(median_of(of_key[edge.key]));
     }
 
-    // Spans that stop no longer for others end earlier, and the next ones begin no sooner than their hosts launch them,
-    // as long behind the begin of the step, or behind what the host did last. Where the device is idle at a launch, the
-    // host may have waited for it: then, and from there on, launches limit nothing.
     void link_hosts(const OfRank& rank) {
-        constexpr double idle_lag_ms = 0.05;  // a launch takes a tenth of it
-        const std::vector<Piece>& all = rank.pieces.all;
-        const auto first_launch_ms = [&all](auto is_one) {
-            double first_ms = INFINITY;
-            for (const Piece& piece : all)
-                if (is_one(piece)) first_ms = std::fmin(first_ms, piece.launch_ms());
-            return first_ms;
-        };
-        const double ahead_ms =
-            first_launch_ms([](const Piece& piece) { return static_cast<double>(piece.lag_ms) >= idle_lag_ms; });
-        const double began_ms = std::max(ahead_ms, rank.pieces.first_ms + model_->tolerance_ms);
-        const double idle_ms = first_launch_ms([began_ms](const Piece& piece) {
-            return static_cast<double>(piece.lag_ms) < idle_lag_ms && piece.launch_ms() > began_ms;
-        });
-        for (const Piece& piece : all) {
-            const double launch_ms = piece.launch_ms();
-            if (piece.is_comm || piece.is_lost || !(launch_ms >= ahead_ms && launch_ms < idle_ms)) continue;
-            const Piece* host = nullptr;
-            for (const Piece& one : all)
-                if (!one.is_comm && one.is_known() && one.is_of_host && one.end_ms <= launch_ms &&
-                    (host == nullptr || one.end_ms > host->end_ms))
-                    host = &one;
-            const std::uint32_t key = key_of(rank, piece);
-            const double behind_ms = launch_ms - (host == nullptr ? rank.pieces.first_ms : host->end_ms);
-            if (host != nullptr)
-                edges_.push_back({host->node, piece.node, static_cast<float>(behind_ms), 0, key, false, 0});
-            else if (behind_ms > 0)
-                edges_.push_back({rank.pieces.rank, piece.node, static_cast<float>(behind_ms), 0, key, true, 0});
+        for (const HostLaunch& one : find_host_launches(rank.pieces, model_->tolerance_ms)) {
+            const auto behind_ms = static_cast<float>(one.behind_ms);
+            const std::uint32_t from = one.after == nullptr ? rank.pieces.rank : one.after->node;
+            edges_.push_back(
+                {from, one.piece->node, behind_ms, 0, key_of(rank, *one.piece), one.after == nullptr, behind_ms});
         }
     }
 
@@ -468,52 +443,6 @@ class StepBuilder {
 };
 
 }  // namespace
-
-// Slots of which a rank has two in one collective say nothing: their numbers shift from step to step.
-CollectiveSlots::CollectiveSlots(std::size_t slots, DisjointSets joined, const std::vector<bool>& is_seen)
-    : slots_(slots), numbers_(is_seen.size(), no_index) {
-    std::vector<std::uint32_t> number_of(is_seen.size(), no_index);  // by the one that stands for the collective
-    std::vector<std::size_t> last_rank;
-    std::vector<bool> is_valid;
-    for (std::size_t at = 0; at < is_seen.size(); ++at) {
-        if (!is_seen[at]) continue;
-        std::uint32_t& number = number_of[joined.find(at)];
-        const bool is_new = number == no_index;
-        if (is_new) number = static_cast<std::uint32_t>(sizes_.size());
-        if (is_new) sizes_.push_back(0);
-        const std::size_t rank = at / slots;
-        last_rank.resize(sizes_.size(), rank);
-        is_valid.resize(sizes_.size(), true);
-        if (!is_new && last_rank[number] == rank) is_valid[number] = false;
-        last_rank[number] = rank;
-        ++sizes_[number];
-        numbers_[at] = number;
-    }
-    for (std::uint32_t& number : numbers_)
-        if (number != no_index && !is_valid[number]) number = no_index;
-}
-
-void JobModel::number_keys() {
-    const auto names = static_cast<std::uint32_t>(rows->names().size());
-    first_keys.assign(1, 0);
-    keys.clear();
-    is_of_few_.clear();
-    for (std::uint32_t role = 0; role < templates.size(); ++role) {
-        std::vector<bool> has_slot(names);
-        for (const TemplateSlot& slot : templates[role].slots) {
-            keys.push_back({role, PieceKey::name(slot.key), slot.is_comm, slot.segment, PieceKey::seq(slot.key)});
-            has_slot[PieceKey::name(slot.key)] = true;
-        }
-        is_of_few_.resize(keys.size());
-        for (std::uint32_t name = 0; name < names; ++name) {
-            keys.push_back({role, static_cast<std::uint16_t>(name), rows->names()[name].is_comm(), 0, 0});
-            is_of_few_.push_back(!has_slot[name] && !keys.back().is_comm);
-        }
-        keys.push_back({role, 0, false, PieceKey::max_segment, 0});
-        is_of_few_.push_back(false);
-        first_keys.push_back(static_cast<std::uint32_t>(keys.size()));
-    }
-}
 
 RankPieces pieces_of(StepRows& step, const RankRows& rank, double tolerance_ms) {
     RankPieces pieces;
