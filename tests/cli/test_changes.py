@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from array_jobs import own_times, write_job
+from faults import ar1
 
 STEPS = 400
 
@@ -70,6 +71,19 @@ def test_a_burst_ends(changed):
     assert (change["shape"], change["step"], change["last_step"]) == ("burst", 150, 189)
     assert "every step from 150 until 189 takes" in verdict["headline"]
     assert any("in steps 150 to 189 everyone's step takes" in line for line in verdict["evidence"])
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("factor", (1.6, 3.0))
+def test_a_sudden_change_shows_in_a_short_series_that_wanders(cep, tmp_path, factor, seed):
+    """As of a trainer that its host bounds, and that a slow GPU bounds from a step on. No long-run variance is to be had of so
+    few steps; but none of them is far from the one before it."""
+    wandering = np.exp(0.04 * ar1(np.random.default_rng(seed), 60, 1, 1.0, 0.9)[:, 0])
+    levels = np.where(np.arange(60) < 30, wandering, factor)
+    write_job(tmp_path / "job", {name: ms * levels for name, ms in own_times(1, 60, noise=0.001).items()})
+    (change,) = json.loads(cep("summarize", "--json", "job").stdout)["verdict"]["changes"]
+    assert (change["shape"], change["step"]) == ("step", 30)
+    assert change["after_ms"] / change["before_ms"] == pytest.approx(factor / np.median(wandering[:30]), rel=0.02)
 
 
 def test_faster_steps_are_no_finding_of_fail_on(changed):

@@ -87,14 +87,14 @@ def verdict(trainer, folder, options):
     """Runs a trainer with a fault. Returns whether it is named, and the headline or what changed."""
     slow, middle = options.nproc - 1, options.steps // 2
     fault = ["--slow-rank", slow, "--slow-ms", options.slow_ms, "--slow-from", middle if slow == 0 else 0]
-    start(trainer, folder, options, *fault, under=under_cep(folder, options))
+    trained = len(start(trainer, folder, options, *fault, under=under_cep(folder, options))[0]["durations_ms"]) + 1
     command = [options.command, "summarize", "--json", folder / "cuda_event_profiler"]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode != 0:
         raise Failure(f"cep summarize: status {done.returncode}: {done.stderr[-600:]}")
     found = json.loads(done.stdout)["verdict"]
     if slow == 0:
-        before = max(0, steps_seen(folder)[0] - options.steps)  # optimizers' steps before the training, as to capture a graph
+        before = max(0, steps_seen(folder)[0] - trained)  # optimizers' steps before the training, as to capture a graph
         near = [change for change in found["changes"] if abs(change["step"] - before - middle) <= 2]
         return bool(near), (near and found["evidence"] or [found["headline"]])[0]
     ranks = [one["rank"] for one in found["stragglers"]] + [rank for group in found["groups"] for rank in group["slow_ranks"]]

@@ -167,13 +167,53 @@ double missing_variance(std::span<const double> rest) {
     return (1 + likely) / (1 - likely) * (1 - found) / (1 + found);
 }
 
+constexpr double kinds = 4;        // of contrasts that are tried, on two scales
+constexpr std::size_t beside = 3;  // values on either side of an edge; their median ignores one that is long
+
+/// By how much the median of the values from `edge` on is more than that of those just before it.
+double jump_at(std::span<const double> values, std::size_t edge) {
+    return median_of(values.subspan(edge, beside)) - median_of(values.subspan(edge - beside, beside));
+}
+
+/// How far the jump at an edge is beyond the limit of chance, as all others in `rest` have it. What varies slowly moves
+/// levels far, but little from one value to the next: no long-run variance is needed, which short series hardly show.
+double significance_of_jump(double jump, std::span<const double> rest, std::size_t edge, double false_alarms) {
+    double squares = 0;
+    double count = 0;
+    for (std::size_t i = beside; i + beside <= rest.size(); ++i) {
+        if (i + beside > edge && i < edge + beside) continue;
+        const double other = jump_at(rest, i);
+        squares += other * other;
+        ++count;
+    }
+    const double freedom = count / beside - 1;  // neighbours share values
+    if (freedom < 1) return 0;
+    const double positions = kinds * static_cast<double>(rest.size());
+    return jump / std::max(1e-9, std::sqrt(squares / count)) / student_quantile(false_alarms / positions / 2, freedom);
+}
+
+/// Of a contrast that is a level of its own: all of its edges have to jump, by no more than the level changes.
+double suddenness(std::span<const double> values, std::span<const double> rest, const FittedContrast& fitted,
+                  double false_alarms) {
+    const Contrast& contrast = fitted.contrast;
+    if (contrast.kind == ContrastKind::ramp) return 0;
+    const double sign = fitted.change > 0 ? 1 : -1;
+    const auto at = [&](std::size_t edge, double direction) {
+        const double jump = std::min(direction * jump_at(values, edge), sign * fitted.change);
+        return significance_of_jump(jump, rest, edge, false_alarms);
+    };
+    const double first = at(contrast.first, sign);
+    return contrast.kind == ContrastKind::cut ? first : std::min(first, at(contrast.last, -sign));
+}
+
 }  // namespace
 
 double significance(std::span<const double> values, const FittedContrast& fitted, double false_alarms) {
-    constexpr double kinds = 4;  // of contrasts that are tried, on two scales
     std::vector<double> rest(values.begin(), values.end());
     const double before = mean_of(values) - fitted.change * fitted.mean_share;
     for (std::size_t i = 0; i < rest.size(); ++i) rest[i] -= before + fitted.change * fitted.contrast.share(i);
+    const double sudden = suddenness(values, rest, fitted, false_alarms);
+    if (sudden >= 1) return sudden;
     const MeanVariance of_mean = variance_of_mean(rest);
     const double missing = missing_variance(rest);
     const auto size = static_cast<double>(values.size());
