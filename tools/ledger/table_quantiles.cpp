@@ -38,7 +38,8 @@ std::vector<std::vector<double>> quantiles_over_ranks(const StepMatrix& ms, std:
         }
         for (std::size_t step = 0; step < taken; ++step) {
             const std::span<double> of_step = std::span(of_steps).subspan(step * ranks.size(), ranks.size());
-            const auto gone = std::remove_if(of_step.begin(), of_step.end(), is_missing);
+            const auto gone =
+                std::remove_if(of_step.begin(), of_step.end(), [](double one) { return is_missing(one); });
             if (gone == of_step.begin()) continue;
             take_quantiles({of_step.begin(), gone}, qs, found);
             for (std::size_t i = 0; i < qs.size(); ++i) quantiles[i][first + step] = found[i];
