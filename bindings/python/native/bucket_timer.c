@@ -43,36 +43,34 @@ static PyObject* attributes_of(const bucket_timer_object* self, PyObject* group,
 static PyObject* begin_bucket(const bucket_timer_object* self, PyObject* args) {
     const profiler_object* profiler = (profiler_object*)((region_object*)self->given[region_at])->profiler;
     if (!is_recording(profiler) || *inside_of_thread()) return NULL;
-    PyObject *attributes = NULL, *begun = NULL;
-    PyObject* tensor = PySequence_GetItem(PyTuple_GetItem(args, 0), 0);
-    PyObject* boxed = tensor != NULL ? call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1)) : NULL;
+    OWNED tensor = PySequence_GetItem(PyTuple_GetItem(args, 0), 0);
+    OWNED boxed = tensor != NULL ? call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1)) : NULL;
     const bool may_be = boxed != NULL && has_gradients(tensor);
-    PyObject* group = may_be ? PyDict_GetItemWithError(self->given[groups_at], boxed) : NULL;
-    Py_XINCREF(group);
-    const bool on_device = group != NULL && PyTuple_GetItem(group, group_on_device_at) == Py_True;
-    if (group != NULL) attributes = attributes_of(self, group, tensor, !on_device);
-    if (attributes != NULL && on_device) begun = none_if(announce_call(self->given[region_at], attributes));
-    if (attributes != NULL && !on_device) begun = new_async_span((region_object*)self->given[region_at], attributes);
-    DROP(tensor, boxed, group, attributes);
-    return begun;
+    OWNED group = may_be ? PyDict_GetItemWithError(self->given[groups_at], boxed) : NULL;
+    if (group == NULL) return NULL;
+    Py_INCREF(group);
+    const bool on_device = PyTuple_GetItem(group, group_on_device_at) == Py_True;
+    OWNED attributes = attributes_of(self, group, tensor, !on_device);
+    if (attributes == NULL) return NULL;
+    if (on_device) return none_if(announce_call(self->given[region_at], attributes));
+    return new_async_span((region_object*)self->given[region_at], attributes);
 }
 
 static bool end_bucket(const bucket_timer_object* self, PyObject* begun, PyObject* args, PyObject* result,
                        PyObject* error) {
-    if (begun != Py_None && result == NULL) return fail_async_span(begun, error);
-    void* comm = begun == Py_None ? withdraw_call() : NULL;
-    if (begun == Py_None && comm == NULL) return true;
+    if (begun != Py_None) {
+        if (result == NULL) return fail_async_span(begun, error);
+        OWNED boxed = PySequence_GetItem(result, 1);
+        OWNED work = call_with(self->given[unbox_work_at], boxed);
+        return work != NULL && end_with_work(begun, work);
+    }
     // With NCCL: the operator has called it with this communicator of its group.
-    PyObject* boxed = comm != NULL ? PyLong_FromVoidPtr(comm) : PySequence_GetItem(result, 1);
-    PyObject* unboxed = comm != NULL ? call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1))
-                                     : call_with(self->given[unbox_work_at], boxed);
-    bool ended = boxed != NULL && unboxed != NULL;
-    if (ended && comm != NULL)
-        ended = is_done(PyObject_CallFunctionObjArgs(self->given[note_comm_at], unboxed, boxed, NULL));
-    else
-        ended = ended && end_with_work(begun, unboxed);
-    DROP(boxed, unboxed);
-    return ended;
+    void* comm = withdraw_call();
+    if (comm == NULL) return true;
+    OWNED address = PyLong_FromVoidPtr(comm);
+    OWNED group = call_with(self->given[unbox_group_at], PyTuple_GetItem(args, 1));
+    return address != NULL && group != NULL &&
+           is_done(PyObject_CallFunctionObjArgs(self->given[note_comm_at], group, address, NULL));
 }
 
 static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operator_, PyObject* args,
@@ -89,14 +87,12 @@ static PyObject* call_below_autograd(PyObject* below_autograd, PyObject* operato
 }
 
 static PyObject* time_call(bucket_timer_object* self, PyObject* below_autograd, PyObject* args, PyObject* keywords) {
-    PyObject* begun = begin_bucket(self, args);
+    OWNED begun = begin_bucket(self, args);
     if (begun == NULL && !note_failure()) return NULL;
     PyObject* result = call_below_autograd(below_autograd, self->operator_, args, keywords);
     if (begun == NULL) return result;
     taken_error error = take();
-    const bool ended = end_bucket(self, begun, args, result, error.type);
-    Py_DECREF(begun);
-    return after_hook(ended, result, error);
+    return after_hook(end_bucket(self, begun, args, result, error.type), result, error);
 }
 
 /// Calls the operator, and times it while the BucketTimer lives.
@@ -117,10 +113,9 @@ static PyObject* call_operator(hook_object* function, PyObject* args, PyObject* 
 static int bucket_timer_init(bucket_timer_object* self, PyObject* args, PyObject* keywords) {
     PyTypeObject* const types[given_count + 1] = {[region_at] = region_type};
     if (take_arguments((PyObject*)self, args, types, given_count + 1) != 0) return -1;
-    PyObject* reference = PyWeakref_NewRef((PyObject*)self, NULL);
-    PyObject* kept = PyTuple_Pack(2, self->given[below_autograd_at], self->operator_);
+    OWNED reference = PyWeakref_NewRef((PyObject*)self, NULL);
+    OWNED kept = PyTuple_Pack(2, self->given[below_autograd_at], self->operator_);
     if (reference != NULL && kept != NULL) self->function = new_hook(reference, kept, call_operator);
-    DROP(reference, kept);
     return self->function != NULL ? 0 : -1;
 }
 

@@ -98,11 +98,9 @@ static bool end_with_future(async_span_object* self, PyObject* future) {
 }
 
 bool end_with_work(PyObject* object, PyObject* work) {
-    PyObject* future = CALL_METHOD(work, "get_future", NULL);
+    OWNED future = CALL_METHOD(work, "get_future", NULL);
     if (future == NULL) PyErr_Clear();
-    const bool ended = end_with_future((async_span_object*)object, future);
-    Py_XDECREF(future);
-    return ended;
+    return end_with_future((async_span_object*)object, future);
 }
 
 bool fail_async_span(PyObject* object, PyObject* error) {
@@ -119,19 +117,16 @@ static PyObject* unended_of(PyObject* profiler) {
 
 bool end_done_spans(PyObject* profiler) {
     if (unended == NULL) return true;
-    PyObject* spans = unended_of(profiler);
-    bool ended = spans != NULL;
-    for (Py_ssize_t i = 0, count = spans != NULL ? PyList_Size(spans) : 0; ended && i < count; ++i) {
+    OWNED spans = unended_of(profiler);
+    for (Py_ssize_t i = 0; spans != NULL && i < PyList_Size(spans); ++i) {
         async_span_object* span = (async_span_object*)PyList_GetItem(spans, i);
-        PyObject* future = span->future;
+        OWNED future = span->future;
         if (future == NULL) continue;
         Py_INCREF(future);
         const int done = truth_of(CALL_METHOD(future, "done", NULL));
-        ended = done == 0 || (done > 0 && end_open_span(span, NULL));
-        Py_DECREF(future);
+        if (done < 0 || (done > 0 && !end_open_span(span, NULL))) return false;
     }
-    Py_XDECREF(spans);
-    return ended;
+    return spans != NULL;
 }
 
 PyObject* expected_callbacks(PyObject* module, PyObject* unused) {
@@ -189,22 +184,20 @@ typedef struct {
 /// The Group of a call, if it has been found before; NULL without an exception.
 static PyObject* known_group(const collective_call* call) {
     PyObject* group = PyDict_GetItem(call->given, TEXT("group"));
-    PyObject* found = is_given(group) ? (Py_INCREF(group), group) : ATTRIBUTE(call->owner->world, "default_pg");
-    PyObject* address = PyLong_FromVoidPtr(found);
+    OWNED found = is_given(group) ? (Py_INCREF(group), group) : ATTRIBUTE(call->owner->world, "default_pg");
+    OWNED address = PyLong_FromVoidPtr(found);
     PyObject* known = address != NULL ? PyDict_GetItem(call->owner->known, address) : NULL;
-    PyObject* alive = known != NULL ? PyObject_CallObject(PyTuple_GetItem(known, 0), NULL) : NULL;
+    OWNED alive = known != NULL ? PyObject_CallObject(PyTuple_GetItem(known, 0), NULL) : NULL;
     PyObject* result = alive != NULL && alive == found ? PyTuple_GetItem(known, 1) : NULL;
     Py_XINCREF(result);
-    DROP(found, address, alive);
     PyErr_Clear();
     return result;
 }
 
 /// The tensor that a collective moves the whole of (borrowed); NULL without an exception: there is no such.
 static PyObject* whole_tensor(const collective_call* call) {
-    PyObject* name = ATTRIBUTE(call->function, "whole_tensor");
+    OWNED name = ATTRIBUTE(call->function, "whole_tensor");
     PyObject* tensor = is_given(name) ? PyDict_GetItem(call->given, name) : NULL;
-    Py_XDECREF(name);
     PyErr_Clear();
     return tensor != NULL && PyObject_IsInstance(tensor, hooks.tensor) > 0 ? tensor : NULL;
 }
@@ -215,38 +208,30 @@ static PyObject* new_attributes(const collective_call* call, PyObject* bytes, Py
 }
 
 static PyObject* attributes_in(collective_call* call, PyObject* group, PyObject* tensor) {
-    PyObject* bytes = ATTRIBUTE(tensor, "nbytes");
+    OWNED bytes = ATTRIBUTE(tensor, "nbytes");
     const int on_device = bytes != NULL ? truth_of(ATTRIBUTE(tensor, "is_cuda")) : -1;
-    if (on_device < 0) return DROP(bytes), NULL;
+    if (on_device < 0) return NULL;
     const long long step = ((profiler_object*)call->owner->profiler)->step;
-    PyObject* coll = PyLong_FromLongLong(take_index(PyTuple_GetItem(group, group_indices_at), step, 1));
+    OWNED coll = PyLong_FromLongLong(take_index(PyTuple_GetItem(group, group_indices_at), step, 1));
     call->on_nccl = on_device > 0 && PyTuple_GetItem(group, group_on_device_at) == Py_True;
     const bool is_empty = PyObject_IsTrue(bytes) == 0;
     PyObject* name = PyTuple_GetItem(group, group_name_at);
-    PyObject* made = coll != NULL ? new_attributes(call, is_empty ? Py_None : bytes, name, coll) : NULL;
-    DROP(bytes, coll);
-    return made;
+    return coll != NULL ? new_attributes(call, is_empty ? Py_None : bytes, name, coll) : NULL;
 }
 
 /// The attributes of most calls, which have one tensor and a group that is known. NULL without an exception: it is
 /// another call.
 static PyObject* usual_attributes(collective_call* call) {
     PyObject* tensor = whole_tensor(call);
-    PyObject* group = tensor != NULL ? known_group(call) : NULL;
-    PyObject* made = group != NULL ? attributes_in(call, group, tensor) : NULL;
-    Py_XDECREF(group);
-    return made;
+    OWNED group = tensor != NULL ? known_group(call) : NULL;
+    return group != NULL ? attributes_in(call, group, tensor) : NULL;
 }
 
 static PyObject* unusual_attributes(collective_call* call) {
-    PyObject* found = CALL_METHOD(call->owner, "_find", call->function, call->given, NULL);
-    PyObject* made = NULL;
-    if (is_given(found)) {
-        call->on_nccl = PyTuple_GetItem(found, 3) == Py_True;
-        made = new_attributes(call, PyTuple_GetItem(found, 0), PyTuple_GetItem(found, 1), PyTuple_GetItem(found, 2));
-    }
-    Py_XDECREF(found);
-    return made;
+    OWNED found = CALL_METHOD(call->owner, "_find", call->function, call->given, NULL);
+    if (!is_given(found)) return NULL;
+    call->on_nccl = PyTuple_GetItem(found, 3) == Py_True;
+    return new_attributes(call, PyTuple_GetItem(found, 0), PyTuple_GetItem(found, 1), PyTuple_GetItem(found, 2));
 }
 
 /// NULL: the call gets no row, or with an exception.
@@ -258,13 +243,11 @@ static PyObject* attributes_of(collective_call* call) {
 
 /// A region of the call's name.
 static PyObject* region_like(const collective_call* call) {
-    PyObject* name = ATTRIBUTE(call->function, "name");
-    PyObject* found = name != NULL ? PyDict_GetItem(((profiler_object*)call->owner->profiler)->regions, name) : NULL;
-    if (found != NULL)
-        Py_INCREF(found);
-    else if (name != NULL)
-        found = CALL_METHOD(call->owner->profiler, "region", name, TEXT("comm"), NULL);
-    Py_XDECREF(name);
+    OWNED name = ATTRIBUTE(call->function, "name");
+    if (name == NULL) return NULL;
+    PyObject* found = PyDict_GetItem(((profiler_object*)call->owner->profiler)->regions, name);
+    if (found == NULL) return CALL_METHOD(call->owner->profiler, "region", name, TEXT("comm"), NULL);
+    Py_INCREF(found);
     return found;
 }
 
@@ -283,10 +266,8 @@ enum way { without_row, announced, until_done, within, failed };
 
 static enum way way_of(const collective_call* call) {
     if (!call->on_nccl) return call->is_async ? until_done : within;
-    PyObject* calls = ATTRIBUTE((PyObject*)call->owner, "nccl");
-    const bool is_seen = is_given(calls);
-    Py_XDECREF(calls);
-    if (is_seen) return announced;
+    OWNED calls = ATTRIBUTE((PyObject*)call->owner, "nccl");
+    if (is_given(calls)) return announced;
     if (!is_done(CALL_METHOD(call->owner, "tell_of_unseen", NULL))) return failed;
     return call->is_async ? without_row : within;
 }
@@ -294,13 +275,12 @@ static enum way way_of(const collective_call* call) {
 /// Sets `*timer` to what times the call: a span or a region. `failed` with an exception.
 static enum way begin_call(collective_call* call, PyObject** timer) {
     const bool is_ready = end_done_spans(call->owner->profiler) && find_whether_async(call);
-    PyObject* attributes = is_ready ? attributes_of(call) : NULL;
-    PyObject* like = attributes != NULL ? region_like(call) : NULL;
-    enum way way = like != NULL ? way_of(call) : PyErr_Occurred() != NULL ? failed : without_row;
-    if (way == announced && !announce_call(like, attributes)) way = failed;
+    OWNED attributes = is_ready ? attributes_of(call) : NULL;
+    OWNED like = attributes != NULL ? region_like(call) : NULL;
+    const enum way way = like != NULL ? way_of(call) : PyErr_Occurred() != NULL ? failed : without_row;
+    if (way == announced) return announce_call(like, attributes) ? announced : failed;
     if (way == until_done) *timer = new_async_span((region_object*)like, attributes);
     if (way == within) *timer = region_with((region_object*)like, !call->on_nccl, CEP_HOST, attributes);
-    DROP(attributes, like);
     return (way == until_done || way == within) && *timer == NULL ? failed : way;
 }
 
@@ -318,22 +298,18 @@ static bool end_call(const collective_call* call, enum way way, PyObject* timer,
 }
 
 static PyObject* time_call(collective_call* call) {
-    PyObject* timer = NULL;
+    OWNED timer = NULL;
     cep_span span = CEP_SPAN_NONE;
     void* stream = NULL;
     const enum way way = begin_call(call, &timer);
     const bool begun = way != failed && (way != within || begin_span((region_object*)timer, &span, &stream));
-    PyObject* result = NULL;
-    if (begun || note_failure()) {
-        result = PyObject_Call(call->original, call->args, call->keywords);
-        const taken_error error = take();
-        // If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
-        const bool ended = span != CEP_SPAN_NONE ? end_span((region_object*)timer, span, stream, error.type)
-                                                 : end_call(call, way, timer, result, error.type);
-        result = after_hook(ended, result, error);
-    }
-    Py_XDECREF(timer);
-    return result;
+    if (!begun && !note_failure()) return NULL;
+    PyObject* result = PyObject_Call(call->original, call->args, call->keywords);
+    const taken_error error = take();
+    // If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
+    const bool ended = span != CEP_SPAN_NONE ? end_span((region_object*)timer, span, stream, error.type)
+                                             : end_call(call, way, timer, result, error.type);
+    return after_hook(ended, result, error);
 }
 
 static PyObject* calls_run(collective_calls_object* self, PyObject* args) {

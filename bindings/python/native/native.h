@@ -167,6 +167,12 @@ static inline void drop(PyObject* const* objects, size_t count) {
     for (size_t i = 0; i < count; ++i) Py_XDECREF(objects[i]);
 }
 
+/// A reference that is dropped where its block ends; NULL: none.
+#define OWNED __attribute__((cleanup(drop_owned))) PyObject*
+static inline void drop_owned(PyObject** owned) {
+    Py_XDECREF(*owned);
+}
+
 /// Drops the result of a call. Whether it is one, and no exception.
 static inline bool is_done(PyObject* result) {
     Py_XDECREF(result);

@@ -17,14 +17,13 @@ typedef struct {
 } backward_object;
 
 static bool remove_leaf_hooks(backward_object* self) {
-    PyObject* hooks_then = self->leaf_hooks;
+    OWNED hooks_then = self->leaf_hooks;
     if (hooks_then == NULL) return true;
     self->leaf_hooks = NULL;
     PyObject *key = NULL, *handle = NULL;
     bool removed = true;
     for (Py_ssize_t at = 0; PyDict_Next(hooks_then, &at, &key, &handle);)
         removed = is_done(CALL_METHOD(handle, "remove", NULL)) && removed;
-    Py_DECREF(hooks_then);
     return removed;
 }
 
@@ -39,10 +38,8 @@ static bool finish(backward_object* self, PyObject* error) {
 }
 
 static bool queue(PyObject* self, PyObject* (*call)(hook_object*, PyObject*, PyObject*)) {
-    PyObject* hook = new_hook(self, NULL, call);
-    PyObject* queued = call_with(((backward_object*)self)->queue_callback, hook);
-    Py_XDECREF(hook);
-    return is_done(queued);
+    OWNED hook = new_hook(self, NULL, call);
+    return is_done(call_with(((backward_object*)self)->queue_callback, hook));
 }
 
 static PyObject* call_finish(hook_object* hook, PyObject* args, PyObject* keywords) {
@@ -76,37 +73,30 @@ NONE_METHOD(backward, abandon, end_before_optimizer(self) || note_failure())
 /// What register_hook() does, without the Python in it. The hook is its own key.
 static bool hook_output(backward_object* self, PyObject* tensor, PyObject* node) {
     if ((PyObject*)Py_TYPE(tensor) != hooks.tensor) return is_done(CALL_METHOD(tensor, "register_hook", self, NULL));
-    PyObject* place = ATTRIBUTE(tensor, "_backward_hooks");
+    OWNED place = ATTRIBUTE(tensor, "_backward_hooks");
     if (place == NULL) return false;
-    const bool is_new = place == Py_None;
-    if (is_new) Py_DECREF(place);
-    if (is_new) place = PyObject_CallObject(hooks.ordered_dict, NULL);
-    bool added = place != NULL && PyObject_SetItem(place, (PyObject*)self, (PyObject*)self) == 0;
-    if (is_new)
-        added = added && SET_ATTRIBUTE(tensor, "_backward_hooks", place) &&
-                is_done(CALL_METHOD(node, "_register_hook_dict", tensor, NULL));
-    Py_XDECREF(place);
-    return added;
+    if (place != Py_None) return PyObject_SetItem(place, (PyObject*)self, (PyObject*)self) == 0;
+    OWNED made = PyObject_CallObject(hooks.ordered_dict, NULL);
+    return made != NULL && PyObject_SetItem(made, (PyObject*)self, (PyObject*)self) == 0 &&
+           SET_ATTRIBUTE(tensor, "_backward_hooks", made) &&
+           is_done(CALL_METHOD(node, "_register_hook_dict", tensor, NULL));
 }
 
 static bool hook_leaf(backward_object* self, PyObject* tensor) {
     if (self->leaf_hooks == NULL && (self->leaf_hooks = PyDict_New()) == NULL) return false;
-    PyObject* key = PyLong_FromVoidPtr(tensor);
-    PyObject* handle = key != NULL && PyDict_Contains(self->leaf_hooks, key) == 0
-                           ? CALL_METHOD(tensor, "register_hook", self, NULL)
-                           : NULL;
-    const bool hooked = handle == NULL || PyDict_SetItem(self->leaf_hooks, key, handle) == 0;
-    DROP(key, handle);
-    return hooked && PyErr_Occurred() == NULL;
+    OWNED key = PyLong_FromVoidPtr(tensor);
+    if (key == NULL || PyDict_Contains(self->leaf_hooks, key) != 0) return PyErr_Occurred() == NULL;
+    OWNED handle = CALL_METHOD(tensor, "register_hook", self, NULL);
+    return handle != NULL && PyDict_SetItem(self->leaf_hooks, key, handle) == 0;
 }
 
 static bool watch_tensor(backward_object* self, PyObject* tensor) {
-    PyObject* node = ATTRIBUTE(tensor, "grad_fn");
-    const bool is_leaf = node == Py_None;
-    const bool hooked = node != NULL && !is_leaf && hook_output(self, tensor, node);
-    Py_XDECREF(node);
-    self->has_watched |= hooked;
-    if (!is_leaf) return hooked;
+    OWNED node = ATTRIBUTE(tensor, "grad_fn");
+    if (node != Py_None) {
+        const bool hooked = node != NULL && hook_output(self, tensor, node);
+        self->has_watched |= hooked;
+        return hooked;
+    }
     const int has_gradient = truth_of(ATTRIBUTE(tensor, "requires_grad"));
     return has_gradient == 0 || (has_gradient > 0 && hook_leaf(self, tensor));
 }
@@ -116,13 +106,10 @@ static bool watch_output(backward_object* self, PyObject* output) {
     self->has_watched = false;
     const int is_tensor = PyObject_IsInstance(output, hooks.tensor);
     if (is_tensor != 0) return is_tensor > 0 && watch_tensor(self, output);
-    PyObject* tensors = PyObject_CallFunctionObjArgs(hooks.tensors_in, output, NULL);
-    for (Py_ssize_t i = 0, count = tensors != NULL ? PyList_Size(tensors) : 0; i < count; ++i) {
-        if (watch_tensor(self, PyList_GetItem(tensors, i))) continue;
-        Py_DECREF(tensors);
-        return false;
-    }
-    return is_done(tensors);
+    OWNED tensors = PyObject_CallFunctionObjArgs(hooks.tensors_in, output, NULL);
+    for (Py_ssize_t i = 0; tensors != NULL && i < PyList_Size(tensors); ++i)
+        if (!watch_tensor(self, PyList_GetItem(tensors, i))) return false;
+    return tensors != NULL;
 }
 
 NONE_METHOD(backward, watch, watch_output(self, argument))
@@ -168,9 +155,8 @@ static backward_object* backward_of(const forward_object* self) {
 static bool is_in_graph_task(forward_object* self) {
     const bool is_new = self->asked < first_calls;
     if (!is_new && !self->asks_engine && !backward_of(self)->is_running) return false;
-    PyObject* task = PyObject_CallObject(self->parts[graph_task_at], NULL);
+    OWNED task = PyObject_CallObject(self->parts[graph_task_at], NULL);
     const bool found = task != NULL && PyLong_AsLongLong(task) != -1;
-    Py_XDECREF(task);
     self->asked += is_new;
     self->asks_engine |= found;
     return found;
@@ -219,10 +205,9 @@ static PyObject* call_model(hook_object* hook, PyObject* args, PyObject* keyword
 static bool put_in_place(forward_object* self, PyObject* attributes) {
     PyObject* beside = PyDict_GetItem(attributes, PLACE);
     if (self->timed == NULL || beside != self->beside) {
-        PyObject* original = is_given(beside) ? (Py_INCREF(beside), beside) : ATTRIBUTE(self->model, "_call_impl");
-        PyObject* made = original != NULL ? new_hook((PyObject*)self, original, call_model) : NULL;
+        OWNED original = is_given(beside) ? (Py_INCREF(beside), beside) : ATTRIBUTE(self->model, "_call_impl");
+        OWNED made = original != NULL ? new_hook((PyObject*)self, original, call_model) : NULL;
         set_reference(&self->timed, made);
-        DROP(original, made);
         set_reference(&self->beside, beside);
     }
     self->is_placed = self->timed != NULL;
@@ -247,10 +232,8 @@ static bool take_away(forward_object* self, PyObject* attributes) {
 static bool follow(forward_object* self) {
     const bool wanted = self->is_on || is_given(self->before);
     if (wanted == self->is_placed) return true;
-    PyObject* attributes = ATTRIBUTE(self->model, "__dict__");
-    const bool followed = attributes != NULL && (wanted ? put_in_place(self, attributes) : take_away(self, attributes));
-    Py_XDECREF(attributes);
-    return followed;
+    OWNED attributes = ATTRIBUTE(self->model, "__dict__");
+    return attributes != NULL && (wanted ? put_in_place(self, attributes) : take_away(self, attributes));
 }
 
 static PyObject* forward_turn(forward_object* self, PyObject* on) {
@@ -317,16 +300,14 @@ static PyObject* call_closure(hook_object* self, PyObject* args, PyObject* keywo
 
 static PyObject* with_timed_closure(optimizer_object* self, PyObject* args, PyObject* keywords) {
     const bool by_name = PyTuple_Size(args) < 2;
-    PyObject* key = by_name ? TEXT("closure") : PyLong_FromLong(1);
-    PyObject* changed = by_name ? PyDict_Copy(keywords) : PySequence_List(args);
-    PyObject* closure = key != NULL && changed != NULL ? PyObject_GetItem(changed, key) : NULL;
-    PyObject* timed = closure != NULL ? new_hook((PyObject*)self, closure, call_closure) : NULL;
-    PyObject* result = NULL;
-    if (timed != NULL && PyObject_SetItem(changed, key, timed) == 0)
-        result =
-            by_name ? Py_BuildValue("(OO)", args, changed) : Py_BuildValue("(NO)", PyList_AsTuple(changed), keywords);
-    DROP(by_name ? NULL : key, changed, closure, timed);
-    return result;
+    OWNED second = PyLong_FromLong(1);
+    PyObject* key = by_name ? TEXT("closure") : second;
+    OWNED changed = by_name ? PyDict_Copy(keywords) : PySequence_List(args);
+    OWNED closure = key != NULL && changed != NULL ? PyObject_GetItem(changed, key) : NULL;
+    OWNED timed = closure != NULL ? new_hook((PyObject*)self, closure, call_closure) : NULL;
+    if (timed == NULL || PyObject_SetItem(changed, key, timed) != 0) return NULL;
+    if (by_name) return Py_BuildValue("(OO)", args, changed);
+    return Py_BuildValue("(NO)", PyList_AsTuple(changed), keywords);
 }
 
 /// The step's arguments if they are others, or None; NULL with an exception.

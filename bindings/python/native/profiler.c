@@ -36,11 +36,8 @@ static long long step_number(PyObject* given) {
     const long long number = PyLong_CheckExact(given) ? PyLong_AsLongLongAndOverflow(given, &overflow) : -1;
     if (number >= 0) return number;
     PyErr_Clear();
-    PyObject* converted = PyObject_CallFunction(package.whole_number, "sOi", "step", given, 0);
-    if (converted == NULL) return -1;
-    const long long value = PyLong_AsLongLong(converted);
-    Py_DECREF(converted);
-    return value;
+    OWNED converted = PyObject_CallFunction(package.whole_number, "sOi", "step", given, 0);
+    return converted != NULL ? PyLong_AsLongLong(converted) : -1;
 }
 
 /// Calls the listeners with whether the step is recorded. Each returns whether it wants the next step, too.
@@ -153,10 +150,8 @@ static PyObject* known_region(profiler_object* self, const look_up* wanted) {
     void* stream = NULL;
     if (first == NULL || (has_stream && !stream_address_of(named_stream, &stream))) return NULL;
     if (wanted->has_attributes) {
-        PyObject* attributes = tuple_of(wanted->given + first_attribute, attribute_count);
-        PyObject* made = attributes != NULL ? region_with(first, has_stream, stream, attributes) : NULL;
-        Py_XDECREF(attributes);
-        return made;
+        OWNED attributes = tuple_of(wanted->given + first_attribute, attribute_count);
+        return attributes != NULL ? region_with(first, has_stream, stream, attributes) : NULL;
     }
     region_object* found = first;
     while (is_given((PyObject*)found) && has_stream && !(found->has_stream && found->stream == stream))
@@ -171,11 +166,9 @@ static PyObject* profiler_region(profiler_object* self, PyObject* const* args, P
     if (!read_look_up(args, count, names, &wanted)) return NULL;
     PyObject* region = known_region(self, &wanted);
     if (region != NULL || PyErr_Occurred() != NULL) return region;
-    PyObject* method = ATTRIBUTE((PyObject*)self, "_make_region");
-    PyObject* given = tuple_of(wanted.given, argument_count);
-    if (method != NULL && given != NULL) region = PyObject_CallObject(method, given);
-    DROP(method, given);
-    return region;
+    OWNED method = ATTRIBUTE((PyObject*)self, "_make_region");
+    OWNED given = tuple_of(wanted.given, argument_count);
+    return method != NULL && given != NULL ? PyObject_CallObject(method, given) : NULL;
 }
 
 // ---- The current phase ---------------------------------------------------------------------------------------------
@@ -221,11 +214,8 @@ static bool enter_phase(profiler_object* self, region_object* region) {
 
 static PyObject* profiler_phase(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     if (!is_recording(self) && (self->phase_count == 0 || find_phase(self) == NULL)) return new_none();
-    PyObject* region = profiler_region(self, args, count, names);
-    if (region == NULL) return NULL;
-    const bool entered = enter_phase(self, (region_object*)region);
-    Py_DECREF(region);
-    return entered ? new_none() : NULL;
+    OWNED region = profiler_region(self, args, count, names);
+    return none_if(region != NULL && enter_phase(self, (region_object*)region));
 }
 
 static PyObject* profiler_end_phase(profiler_object* self, PyObject* unused) {

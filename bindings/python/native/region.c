@@ -73,19 +73,14 @@ static bool convert_plain(PyObject* given, cep_attrs* attrs, PyObject** owner) {
 
 /// The package's own conversion, which knows all types and raises.
 static bool convert_by_package(PyObject* given, cep_attrs* attrs, PyObject** owner) {
-    PyObject* made = PyObject_CallFunctionObjArgs(package.native_struct, given, NULL);
-    if (made == NULL) return false;
-    PyObject* keeper = PyTuple_GetItem(made, 0);
-    PyObject* number = PyTuple_GetItem(made, 1);
+    OWNED made = PyObject_CallFunctionObjArgs(package.native_struct, given, NULL);
+    PyObject* keeper = made != NULL ? PyTuple_GetItem(made, 0) : NULL;
+    PyObject* number = keeper != NULL ? PyTuple_GetItem(made, 1) : NULL;
     void* address = NULL;
-    const bool converted = keeper != NULL && number != NULL && address_of(number, &address) && address != NULL;
-    if (converted) {
-        memcpy(attrs, address, sizeof *attrs);
-        Py_INCREF(keeper);
-        *owner = keeper;
-    }
-    Py_DECREF(made);
-    return converted;
+    if (number == NULL || !address_of(number, &address) || address == NULL) return false;
+    memcpy(attrs, address, sizeof *attrs);
+    set_reference(owner, keeper);
+    return true;
 }
 
 bool fill_attrs(region_object* self) {
@@ -123,9 +118,8 @@ bool begin_span(region_object* self, cep_span* span, void** stream) {
 }
 
 static bool end_failed_span(region_object* self, cep_span span, void* stream, PyObject* error) {
-    PyObject* name = ATTRIBUTE(error, "__name__");
-    PyObject* text = name != NULL ? PyUnicode_AsUTF8String(name) : NULL;
-    Py_XDECREF(name);
+    OWNED name = ATTRIBUTE(error, "__name__");
+    OWNED text = name != NULL ? PyUnicode_AsUTF8String(name) : NULL;
     if (text == NULL) return false;
     char cut[error_max_bytes + 1];  // to whole characters
     Py_ssize_t size = PyBytes_Size(text);
@@ -134,7 +128,6 @@ static bool end_failed_span(region_object* self, cep_span span, void* stream, Py
         for (size = error_max_bytes; size > 0 && ((unsigned char)bytes[size] & 0xC0) == 0x80;) --size;
     memcpy(cut, bytes, (size_t)size);
     cut[size] = '\0';
-    Py_DECREF(text);
     cep_attrs attrs = CEP_ATTRS_INIT;
     attrs.error = cut;
     WITHOUT_LOCK(self, (void)library.end_with(self->handle, span, stream, &attrs));
@@ -394,9 +387,8 @@ static int open_spans_bool(PyObject* object) {
 static int open_spans_init(open_spans_object* self, PyObject* args, PyObject* keywords) {
     if (TAKE_ARGUMENTS(self, args, region_type) != 0) return -1;
     region_object* like = (region_object*)self->region;
-    PyObject* own = region_with(like, like->has_stream, like->stream, like->attributes);
+    OWNED own = region_with(like, like->has_stream, like->stream, like->attributes);
     set_reference(&self->region, own);
-    Py_XDECREF(own);
     return own != NULL ? 0 : -1;
 }
 

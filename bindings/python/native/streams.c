@@ -76,11 +76,9 @@ bool stream_address_of(PyObject* stream, void** address) {
         *address = CEP_HOST;
         return true;
     }
-    PyObject* number = NULL;
-    set_reference(&number, PyLong_CheckExact(stream) ? stream : NULL);
-    if (number == NULL) number = ATTRIBUTE(stream, "cuda_stream");
+    const bool is_number = PyLong_CheckExact(stream);
+    OWNED number = is_number ? (Py_INCREF(stream), stream) : ATTRIBUTE(stream, "cuda_stream");
     const bool found = number != NULL && PyLong_CheckExact(number) && address_of(number, address);
-    Py_XDECREF(number);
     PyErr_Clear();
     return found;
 }
@@ -111,13 +109,10 @@ PyObject* after_hook(bool succeeded, PyObject* result, taken_error error) {
 bool current_stream(profiler_object* self, void** stream) {
     *stream = NULL;
     if (self->stream_source == NULL) return true;
-    PyObject* found = self->stream_function != NULL
-                          ? self->stream_function(self->stream_self, self->stream_argument)
-                          : PyObject_CallFunctionObjArgs(self->stream_source, self->stream_argument, NULL);
-    if (found == NULL) return false;
-    const bool converted = address_of(found, stream);
-    Py_DECREF(found);
-    return converted;
+    OWNED found = self->stream_function != NULL
+                      ? self->stream_function(self->stream_self, self->stream_argument)
+                      : PyObject_CallFunctionObjArgs(self->stream_source, self->stream_argument, NULL);
+    return found != NULL && address_of(found, stream);
 }
 
 bool set_stream_source(profiler_object* self, PyObject* pair) {
@@ -138,11 +133,8 @@ bool set_stream_source(profiler_object* self, PyObject* pair) {
 bool find_stream_source(profiler_object* self) {
     PyObject* modules = PySys_GetObject("modules");
     if (modules == NULL || PyDict_GetItem(modules, TEXT("torch")) == NULL) return true;
-    PyObject* found = PyObject_CallFunctionObjArgs(package.find_stream, NULL);
-    if (found == NULL) return false;
-    const bool done = found == Py_None || set_stream_source(self, found);
-    Py_DECREF(found);
-    return done;
+    OWNED found = PyObject_CallFunctionObjArgs(package.find_stream, NULL);
+    return found != NULL && (found == Py_None || set_stream_source(self, found));
 }
 
 PyObject* enter_device(profiler_object* self) {

@@ -93,11 +93,9 @@ static PyObject* bytes_of_copy(const timed_copy_object* self, PyObject* args, Py
 static PyObject* timed_copy_call(timed_copy_object* self, PyObject* args, PyObject* keywords) {
     PyObject* bytes = bytes_of_copy(self, args, keywords);
     if (bytes == NULL) return PyErr_Occurred() == NULL ? PyObject_Call(self->function, args, keywords) : NULL;
-    PyObject* attributes = Py_BuildValue("(NOOOO)", bytes, Py_None, Py_None, Py_None, Py_None);
-    PyObject* region = attributes != NULL ? region_with((region_object*)self->region, false, NULL, attributes) : NULL;
-    PyObject* result = region != NULL ? call_timed((region_object*)region, self->function, args, keywords) : NULL;
-    DROP(attributes, region);
-    return result;
+    OWNED attributes = Py_BuildValue("(NOOOO)", bytes, Py_None, Py_None, Py_None, Py_None);
+    OWNED region = attributes != NULL ? region_with((region_object*)self->region, false, NULL, attributes) : NULL;
+    return region != NULL ? call_timed((region_object*)region, self->function, args, keywords) : NULL;
 }
 
 static int timed_copy_init(timed_copy_object* self, PyObject* args, PyObject* keywords) {

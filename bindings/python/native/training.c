@@ -174,14 +174,12 @@ static bool end_training_step(watch_object* self) {
 }
 
 static bool announce_models(watch_object* self, bool on) {
-    bool done = true;
-    for (Py_ssize_t i = 0; done && i < PyList_Size(self->models); ++i) {
+    for (Py_ssize_t i = 0; i < PyList_Size(self->models); ++i) {
         PyObject* model = PyList_GetItem(self->models, i);
-        PyObject* called = on ? ATTRIBUTE(model, "on_call") : new_none();
-        done = called != NULL && is_done(CALL_METHOD(model, "announce", called, NULL));
-        Py_XDECREF(called);
+        OWNED called = on ? ATTRIBUTE(model, "on_call") : new_none();
+        if (called == NULL || !is_done(CALL_METHOD(model, "announce", called, NULL))) return false;
     }
-    return done;
+    return true;
 }
 
 /// Until a recorded step comes: the models' calls are their own.
@@ -232,10 +230,8 @@ static PyObject* after_update(watch_object* self, PyObject* optimizer, PyObject*
 
 static PyObject* watch_after_optimizer(watch_object* self, PyObject* const* args, Py_ssize_t count) {
     if (!self->watches || count < 1) return new_none();
-    PyObject* id = PyLong_FromVoidPtr(args[0]);
-    PyObject* result = id != NULL ? after_update(self, args[0], id) : NULL;
-    Py_XDECREF(id);
-    return result_or_failure(self, result);
+    OWNED id = PyLong_FromVoidPtr(args[0]);
+    return result_or_failure(self, id != NULL ? after_update(self, args[0], id) : NULL);
 }
 
 /// The loader that was waited for last before a training forward has the training's data.
