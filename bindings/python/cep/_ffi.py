@@ -23,49 +23,27 @@ LAYOUTS = {"full": 0, "flat": 1, "spans": 2}
 BACKENDS = {"auto": 0, "host": 1}
 
 
+def _members(declared: str) -> list[tuple[str, Any]]:
+    """The members of a struct in their order, declared as in C: a type, and the names of members of that type."""
+    words = (members.split() for members in declared.split(";"))
+    return [(name, getattr(ctypes, f"c_{kind}")) for kind, *names in words for name in names]
+
+
 class Options(ctypes.Structure):
     """cep_options."""
 
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("enable", c_int32),
-        ("directory", c_char_p),
-        ("rank", c_int32),
-        ("world_size", c_int32),
-        ("local_rank", c_int32),
-        ("layout", c_int32),
-        ("start_step", c_int64),
-        ("end_step", c_int64),
-        ("record_every_n_steps", c_int64),
-        ("flush_every_n_steps", c_int64),
-        ("ranks", POINTER(c_int32)),
-        ("ranks_count", c_uint64),
-        ("max_file_bytes", c_int64),
-        ("ring_capacity", c_int64),
-        ("pool_limit", c_int64),
-        ("backend", c_int32),
-        ("reserved", c_int32),
-        ("run_id", c_char_p),
-        ("meta", c_char_p),
-        ("storage", c_void_p),
-        ("max_overhead_percent", c_double),
-        ("capture_range", c_char_p),
-    ]
+    _fields_ = _members(
+        "uint32 struct_size; int32 enable; char_p directory; int32 rank world_size local_rank layout; "
+        "int64 start_step end_step record_every_n_steps flush_every_n_steps; void_p ranks; uint64 ranks_count; "
+        "int64 max_file_bytes ring_capacity pool_limit; int32 backend reserved; char_p run_id meta; void_p storage; "
+        "double max_overhead_percent; char_p capture_range"
+    )
 
 
 class Attrs(ctypes.Structure):
     """cep_attrs."""
 
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("bytes", c_int64),
-        ("flops", c_double),
-        ("group", c_char_p),
-        ("coll", c_int64),
-        ("error", c_char_p),
-        ("meta", c_char_p),
-    ]
+    _fields_ = _members("uint32 struct_size flags; int64 bytes; double flops; char_p group; int64 coll; char_p error meta")
 
 
 class Stats(NamedTuple):  # the fields of cep_stats in their order

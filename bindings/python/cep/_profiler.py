@@ -363,14 +363,11 @@ class Profiler(ProfilerCalls, Handle):
         if self._early.move_to(self) and not has_number:
             self.step()
 
-    def _make_region(
-        self, name: str, kind: Optional[str] = None, stream: Stream = None, bytes: Optional[int] = None,
-        flops: Optional[float] = None, group: Optional[str] = None, coll: Optional[int] = None, meta: Optional[Meta] = None,
-    ) -> Region:  # fmt: skip
+    def _make_region(self, name: str, kind: Optional[str], stream: Stream, *attributes: Any) -> Region:
         """Makes what region() returns. Keeps it if it has no attributes."""
         handle = self._native_region(name, kind)
         address = stream_address(stream)
-        given = Attributes(bytes, flops, group, coll, meta)
+        given = Attributes(*attributes)
         first: Region = self._regions.setdefault(name, Region(self, name, handle, None, None))
         if given != Attributes():
             return Region(self, name, handle, address, given)

@@ -18,8 +18,9 @@ import importlib
 from typing import Any, Callable, Optional
 
 from .. import torch as cep_torch
-from .._life import Removable, Removal, patch, undo_all
+from .._life import Removal, patch, undo_all
 from .._profiler import Profiler, profiler_first
+from ..torch._instrument import Instrumentation
 from ..torch._pytorch import torch
 from ..torch._training import TrainingSteps
 from ._trainings import attach_loaders
@@ -27,10 +28,6 @@ from ._trainings import attach_loaders
 importlib.import_module("accelerate")  # raises now if it is missing
 
 __all__ = ["Instrumentation", "instrument"]
-
-
-class Instrumentation(Removable):
-    """What instrument() returns. remove(), or the end of a ``with`` block, removes everything."""
 
 
 def _around_step(accelerator: Any, optimizer: Any, steps: TrainingSteps, is_last: bool) -> Removal:
