@@ -42,8 +42,7 @@ static PyObject* turn_codes(PyObject* module, PyObject* args) {
     for (Py_ssize_t i = 0; i < PyList_Size(codes); ++i) {
         PyObject* row = PyList_GetItem(codes, i);
         PyObject* function = PyTuple_GetItem(row, 0);
-        PyObject* now = ATTRIBUTE(function, "__code__");
-        Py_XDECREF(now);  // the list keeps those that are compared
+        OWNED now = ATTRIBUTE(function, "__code__");
         if (now == NULL) return NULL;
         if (now == PyTuple_GetItem(row, on ? 1 : 2) &&
             !SET_ATTRIBUTE(function, "__code__", PyTuple_GetItem(row, on ? 2 : 1)))

@@ -427,10 +427,8 @@ static PyObject* nccl_calls_time_comm(nccl_calls_object* self, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OOO", &comm, &attributes, &made.indices) || !address_of(comm, &made.comm)) return NULL;
     forget_comms(NULL, made.comm, NULL);  // of another profiler: the newest wins
     made.region = region_with((region_object*)self->region, false, NULL, attributes);
-    if (made.region == NULL || !fill_attrs((region_object*)made.region) || !add_comm(&made)) {
-        Py_XDECREF(made.region);
-        return NULL;
-    }
+    if (made.region == NULL || !fill_attrs((region_object*)made.region) || !add_comm(&made))
+        return DROP(made.region), NULL;
     Py_INCREF(made.indices);
     return new_none();
 }

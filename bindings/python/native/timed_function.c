@@ -81,10 +81,9 @@ static PyObject* bytes_of_copy(const timed_copy_object* self, PyObject* args, Py
     PyObject* tensor = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
     const bool may_be = tensor != NULL && this_thread() == self->thread &&
                         is_recording((profiler_object*)((region_object*)self->region)->profiler);
-    PyObject* device = may_be && is_copy(self, args, keywords) > 0 ? ATTRIBUTE(tensor, "device") : NULL;
+    OWNED device = may_be && is_copy(self, args, keywords) > 0 ? ATTRIBUTE(tensor, "device") : NULL;
     const bool is_timed = device != NULL && PyObject_RichCompareBool(device, self->cpu, Py_EQ) > 0 &&
                           truth_of(PyObject_CallObject(self->is_compiling, NULL)) == 0;
-    Py_XDECREF(device);
     PyObject* bytes = is_timed ? ATTRIBUTE(tensor, "nbytes") : NULL;
     if (PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return bytes;

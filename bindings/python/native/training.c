@@ -330,9 +330,8 @@ static PyObject* time_wait(watch_object* self, PyObject* args) {
 
 /// What is called in the place of the __next__() of a DataLoader's iterator.
 static PyObject* watch_next_batch(watch_object* self, PyObject* args) {
-    PyObject* facts = self->watches ? ATTRIBUTE(PyTuple_GetItem(args, 0), "__dict__") : NULL;
+    OWNED facts = self->watches ? ATTRIBUTE(PyTuple_GetItem(args, 0), "__dict__") : NULL;
     const int wants = facts != NULL ? wants_wait(self, facts) : -(PyErr_Occurred() != NULL);
-    Py_XDECREF(facts);
     if (wants < 0 && !is_done(result_or_failure(self, NULL))) return NULL;
     return wants > 0 ? time_wait(self, args) : PyObject_CallObject(self->get_next, args);
 }

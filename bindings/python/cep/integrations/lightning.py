@@ -49,9 +49,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         profiler: The profiler, once there is one.
     """
 
-    def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
-        super().__init__(profiler, **options)
-        self._backward: Optional[BackwardCalls] = None
+    _backward: Optional[BackwardCalls] = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         steps = self._start(trainer.default_root_dir, trainer.global_step)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import math
 import weakref
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
@@ -42,9 +42,7 @@ class CepCallback(TrainingCallback, TrainerCallback):  # type: ignore[misc]
         profiler: The profiler, once there is one.
     """
 
-    def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
-        super().__init__(profiler, **options)
-        self._trainer: Callable[[], Any] = lambda: None
+    _trainer: Optional[weakref.ref[Any]] = None
 
     def on_train_begin(
         self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None,
@@ -53,7 +51,7 @@ class CepCallback(TrainingCallback, TrainerCallback):  # type: ignore[misc]
         steps = self._start(args.output_dir, state.global_step)
         if steps is not None:
             self._removals += attach_loaders(steps, [train_dataloader])
-            trainer = self._trainer()
+            trainer = None if self._trainer is None else self._trainer()
             wrapped = model if trainer is None else trainer.model_wrapped
             phases = cep_torch.instrument(steps.profiler, wrapped, optimizer)
             self._removals.append(phases.remove)

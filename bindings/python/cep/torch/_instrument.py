@@ -88,10 +88,8 @@ if native is not None:
 def backward_of(profiler: Profiler, prefix: str) -> BackwardCalls:
     """Times the backward of the models of a profiler that share a prefix: a backward through several is one phase.
 
-    It begins when the first gradient of a model output is ready, so it does not contain the loss function's own
-    backward. It ends after the engine's final callbacks, so it contains the time that DDP and FSDP wait for their
-    collectives. It is itself the hook of tensors of the graph, and holds no tensor, so it keeps no graph alive.
-    Thread-safe: the engine's threads call it.
+    It is itself the hook of tensors of the graph, and holds no tensor, so it keeps no graph alive. It ends after the engine's
+    final callbacks. Thread-safe: the engine's threads call it.
     """
     known: dict[str, BackwardCalls] = profiler.__dict__.setdefault("_backwards", {})
     if prefix not in known:
