@@ -71,6 +71,21 @@ extern library_calls library;
 extern package_objects package;
 extern torch_objects hooks;
 
+/// What is open: a `with` block, a span of a hook's, a phase, or the step() of an optimizer, which it then has for a
+/// stream.
+typedef struct {
+    unsigned long key;  ///< a thread, or 0 for the whole process
+    cep_span span;
+    void* stream;
+    bool keeps_lock;  ///< of a phase: as its region
+} block;
+
+/// Each key's innermost is the last one.
+typedef struct {
+    block* items;
+    Py_ssize_t count, capacity;
+} block_list;
+
 /// The base of cep.Profiler: what a step loop calls.
 typedef struct {
     PyObject_HEAD PyObject* recording;  ///< a list that is not empty while recording, shared with Python
@@ -83,27 +98,12 @@ typedef struct {
     cep_profiler* handle;
     PyCFunction stream_function;  ///< stream_source itself if it is a C function of one argument
     PyObject* stream_self;        ///< which stream_source keeps
-    struct phase_thread* phases;  ///< the threads that have a phase
-    Py_ssize_t phase_count, phase_capacity;
+    block_list phases;            ///< of the threads that have one
     long long step, library_step;
     long long first, last, every, flush_every;
     char enabled, on_host;
     char wants_steps;  ///< calls the listeners at every step
 } profiler_object;
-
-/// A thread that has a current phase.
-struct phase_thread {
-    unsigned long thread;
-    void* stream;
-    bool keeps_lock;
-};
-
-/// An open `with` block, or span of a hook's.
-typedef struct {
-    unsigned long key;  ///< a thread, or 0 for the whole process
-    cep_span span;
-    void* stream;
-} block;
 
 enum { with_call_count = 2, group_max_bytes = 63 };
 
@@ -126,8 +126,7 @@ typedef struct region_object {
     bool has_stream;  ///< else spans use the current stream
     char keeps_lock;  ///< spans are on the host clock: they make no CUDA call, so they keep the GIL
     bool has_attrs;   ///< attrs is filled in
-    block* blocks;    ///< open `with` blocks, innermost last
-    Py_ssize_t block_count, block_capacity;
+    block_list blocks;
     cep_attrs attrs;
 } region_object;
 
@@ -232,6 +231,30 @@ unsigned long this_thread(void);
 
 /// Makes room for one more of an array's items.
 bool make_room(void** items, Py_ssize_t count, Py_ssize_t* capacity, size_t item_bytes);
+
+/// Adds one; false with an exception.
+static inline bool push_block(block_list* list, block entered) {
+    if (!make_room((void**)&list->items, list->count, &list->capacity, sizeof entered)) return false;
+    list->items[list->count++] = entered;
+    return true;
+}
+
+/// The innermost of a key; NULL: it has none.
+static inline block* find_block(const block_list* list, unsigned long key) {
+    for (Py_ssize_t i = list->count; i-- > 0;)
+        if (list->items[i].key == key) return &list->items[i];
+    return NULL;
+}
+
+/// Takes that out; false without an exception: it has none.
+static inline bool pop_block(block_list* list, unsigned long key, block* left) {
+    block* found = find_block(list, key);
+    if (found == NULL) return false;
+    *left = *found;
+    for (--list->count; found < list->items + list->count; ++found) *found = found[1];
+    return true;
+}
+
 /// The address in an integer.
 bool address_of(PyObject* integer, void** address);
 /// Whether a stream that the caller named can be converted here; if not, Python's stream_address() must.

@@ -173,24 +173,11 @@ static PyObject* profiler_region(profiler_object* self, PyObject* const* args, P
 
 // ---- The current phase ---------------------------------------------------------------------------------------------
 
-static struct phase_thread* find_phase(profiler_object* self) {
-    const unsigned long thread = this_thread();
-    for (Py_ssize_t i = 0; i < self->phase_count; ++i)
-        if (self->phases[i].thread == thread) return &self->phases[i];
-    return NULL;
-}
-
 /// Notes whether this thread has a phase now.
 static bool note_phase(profiler_object* self, bool has_phase, void* stream, bool keeps_lock) {
-    struct phase_thread* phase = find_phase(self);
-    if (phase != NULL && !has_phase) *phase = self->phases[--self->phase_count];
-    if (!has_phase) return true;
-    if (phase == NULL) {
-        if (!make_room((void**)&self->phases, self->phase_count, &self->phase_capacity, sizeof *phase)) return false;
-        phase = &self->phases[self->phase_count++];
-    }
-    *phase = (struct phase_thread){this_thread(), stream, keeps_lock};
-    return true;
+    block before;
+    (void)pop_block(&self->phases, this_thread(), &before);
+    return !has_phase || push_block(&self->phases, (block){this_thread(), CEP_SPAN_NONE, stream, keeps_lock});
 }
 
 static void change_phase(profiler_object* self, cep_region* region, void* stream, bool keeps_lock) {
@@ -205,7 +192,7 @@ static bool enter_phase(profiler_object* self, region_object* region) {
     void* stream = region->stream;
     if (!region->has_stream && !current_stream(self, &stream)) return false;
     // A phase on a stream ends by an event, also where the next one is on the host clock.
-    const struct phase_thread* ending = find_phase(self);
+    const block* ending = find_block(&self->phases, this_thread());
     const bool keeps_lock = region->keeps_lock && (ending == NULL || ending->keeps_lock);
     if (!note_phase(self, is_recording(self), stream, region->keeps_lock)) return false;
     change_phase(self, region->handle, stream, keeps_lock);
@@ -213,17 +200,14 @@ static bool enter_phase(profiler_object* self, region_object* region) {
 }
 
 static PyObject* profiler_phase(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    if (!is_recording(self) && (self->phase_count == 0 || find_phase(self) == NULL)) return new_none();
+    if (!is_recording(self) && find_block(&self->phases, this_thread()) == NULL) return new_none();
     OWNED region = profiler_region(self, args, count, names);
     return none_if(region != NULL && enter_phase(self, (region_object*)region));
 }
 
 static PyObject* profiler_end_phase(profiler_object* self, PyObject* unused) {
-    const struct phase_thread* found = find_phase(self);
-    if (found == NULL) return new_none();
-    const struct phase_thread phase = *found;
-    (void)note_phase(self, false, NULL, false);
-    change_phase(self, NULL, phase.stream, phase.keeps_lock);
+    block phase;
+    if (pop_block(&self->phases, this_thread(), &phase)) change_phase(self, NULL, phase.stream, phase.keeps_lock);
     return new_none();
 }
 
@@ -258,7 +242,7 @@ static PyObject* profiler_set_device(profiler_object* self, PyObject* args) {
 CLEARS(profiler, recording, listeners)
 
 static void release_phases(profiler_object* self) {
-    PyMem_Free(self->phases);
+    PyMem_Free(self->phases.items);
 }
 
 static PyMethodDef methods[] = {

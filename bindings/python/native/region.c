@@ -148,24 +148,6 @@ bool end_span(region_object* self, cep_span span, void* stream, PyObject* error)
 // While any block is open, unrecorded blocks are entered too (with CEP_SPAN_NONE as their span), so that every exit
 // finds its own block.
 
-static bool push_block(region_object* self, block entered) {
-    if (!make_room((void**)&self->blocks, self->block_count, &self->block_capacity, sizeof entered)) return false;
-    self->blocks[self->block_count++] = entered;
-    return true;
-}
-
-/// Takes the innermost block of a key; false if it has none.
-static bool pop_block(region_object* self, unsigned long key, block* left) {
-    for (Py_ssize_t i = self->block_count; i-- > 0;) {
-        if (self->blocks[i].key != key) continue;
-        *left = self->blocks[i];
-        --self->block_count;
-        for (; i < self->block_count; ++i) self->blocks[i] = self->blocks[i + 1];
-        return true;
-    }
-    return false;
-}
-
 bool note_early(region_object* self, bool enters) {
     if (((profiler_object*)self->profiler)->step >= 0) return true;
     return is_done(enters ? CALL_METHOD(self->profiler, "_enter_early", self, NULL)
@@ -175,10 +157,10 @@ bool note_early(region_object* self, bool enters) {
 static PyObject* region_enter(region_object* self, PyObject* unused) {
     if (!is_initialised(self) || !note_early(self, true)) return NULL;
     const bool recording = is_recording((profiler_object*)self->profiler);
-    if (recording || self->block_count > 0) {
-        block entered = {this_thread(), CEP_SPAN_NONE, NULL};
+    if (recording || self->blocks.count > 0) {
+        block entered = {.key = this_thread(), .span = CEP_SPAN_NONE};
         if (recording && !begin_span(self, &entered.span, &entered.stream)) return NULL;
-        if (!push_block(self, entered)) return NULL;
+        if (!push_block(&self->blocks, entered)) return NULL;
     }
     Py_INCREF(self);
     return (PyObject*)self;
@@ -187,7 +169,7 @@ static PyObject* region_enter(region_object* self, PyObject* unused) {
 static PyObject* region_exit(region_object* self, PyObject* const* args, Py_ssize_t count) {
     block left;
     if (self->profiler != NULL && !note_early(self, false)) return NULL;
-    if (self->block_count == 0 || !pop_block(self, this_thread(), &left)) return new_none();
+    if (self->blocks.count == 0 || !pop_block(&self->blocks, this_thread(), &left)) return new_none();
     return none_if(end_span(self, left.span, left.stream, count > 0 ? args[0] : NULL));
 }
 
@@ -243,7 +225,7 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
 CLEARS(region, next, with_calls[with_call_count - 1])
 
 static void release_blocks(region_object* self) {
-    PyMem_Free(self->blocks);
+    PyMem_Free(self->blocks.items);
 }
 
 static PyMethodDef methods[] = {
@@ -329,24 +311,21 @@ static bool key_of(PyObject* given, unsigned long* key) {
 bool end_keyed_span(PyObject* object, unsigned long key, PyObject* error) {
     region_object* region = region_of(object);
     block ending;
-    return !pop_block(region, key, &ending) || end_span(region, ending.span, ending.stream, error);
+    return !pop_block(&region->blocks, key, &ending) || end_span(region, ending.span, ending.stream, error);
 }
 
 bool begin_keyed_span(PyObject* object, unsigned long key) {
-    block begun = {key, CEP_SPAN_NONE, NULL};
+    block begun = {.key = key, .span = CEP_SPAN_NONE};
     return end_keyed_span(object, key, hooks.not_finished) &&
-           begin_span(region_of(object), &begun.span, &begun.stream) && push_block(region_of(object), begun);
+           begin_span(region_of(object), &begun.span, &begun.stream) && push_block(&region_of(object)->blocks, begun);
 }
 
 bool has_keyed_span(PyObject* object, unsigned long key) {
-    const region_object* region = region_of(object);
-    for (Py_ssize_t i = 0; i < region->block_count; ++i)
-        if (region->blocks[i].key == key) return true;
-    return false;
+    return find_block(&region_of(object)->blocks, key) != NULL;
 }
 
 bool has_open_spans(PyObject* object) {
-    return region_of(object)->block_count > 0;
+    return region_of(object)->blocks.count > 0;
 }
 
 static PyObject* open_spans_begin(PyObject* object, PyObject* given) {
@@ -375,8 +354,8 @@ static PyObject* open_spans_exit(PyObject* object, PyObject* const* args, Py_ssi
 
 static PyObject* open_spans_abandon(PyObject* object, PyObject* unused) {
     const region_object* region = region_of(object);
-    while (region->block_count > 0)
-        if (!end_keyed_span(object, region->blocks[0].key, hooks.not_finished)) return NULL;
+    while (region->blocks.count > 0)
+        if (!end_keyed_span(object, region->blocks.items[0].key, hooks.not_finished)) return NULL;
     return new_none();
 }
 

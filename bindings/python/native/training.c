@@ -59,12 +59,6 @@ COLLECTED_TYPE(
 
 // ---- TrainingWatch -------------------------------------------------------------------------------------------------
 
-/// The optimizer whose step() a thread is in.
-typedef struct {
-    unsigned long thread;
-    const PyObject* optimizer;
-} update;
-
 typedef struct {
     PyObject_HEAD PyObject* optimizers;  ///< a dictionary of those that have stepped, by id()
     PyObject* stepped;                   ///< a set: those of this step, by id()
@@ -80,9 +74,8 @@ typedef struct {
     PyObject* get_next;          ///< what waits
     PyObject* open_profilers;    ///< a set
     PyObject* steps;             ///< a steps_object; None: recording has not begun
-    update* running;             ///< of each thread the outermost first
-    Py_ssize_t running_count, running_capacity;
-    long long updates;  ///< by optimizers in this step
+    block_list running;          ///< the optimizers whose step() each thread is in
+    long long updates;           ///< by optimizers in this step
     long long most_updates;
     long long next_recorded;  ///< the step, while it is quiet
     long long replays;        ///< of CUDA graphs since an optimizer has stepped
@@ -98,7 +91,7 @@ static steps_object* steps_of(const watch_object* self) {
 
 static Py_ssize_t running_of(const watch_object* self) {
     Py_ssize_t count = 0;
-    for (Py_ssize_t i = 0; i < self->running_count; ++i) count += self->running[i].thread == this_thread();
+    for (Py_ssize_t i = 0; i < self->running.count; ++i) count += self->running.items[i].key == this_thread();
     return count;
 }
 
@@ -106,12 +99,12 @@ static Py_ssize_t running_of(const watch_object* self) {
 static void leave_update(watch_object* self, const PyObject* optimizer) {
     Py_ssize_t kept = 0;
     bool was_found = false;
-    for (Py_ssize_t i = 0; i < self->running_count; ++i) {
-        const update each = self->running[i];
-        was_found |= each.thread == this_thread() && each.optimizer == optimizer;
-        if (!was_found || each.thread != this_thread()) self->running[kept++] = each;
+    for (Py_ssize_t i = 0; i < self->running.count; ++i) {
+        const block each = self->running.items[i];
+        was_found |= each.key == this_thread() && each.stream == optimizer;
+        if (!was_found || each.key != this_thread()) self->running.items[kept++] = each;
     }
-    self->running_count = kept;
+    self->running.count = kept;
 }
 
 /// The result, or None where an exception, which does not reach the trainer, has ended the instrumentation.
@@ -132,8 +125,7 @@ static int is_capturing(const watch_object* self) {
 
 static PyObject* before_update(watch_object* self, PyObject* optimizer) {
     leave_update(self, optimizer);
-    if (!make_room((void**)&self->running, self->running_count, &self->running_capacity, sizeof(update))) return NULL;
-    self->running[self->running_count++] = (update){this_thread(), optimizer};
+    if (!push_block(&self->running, (block){.key = this_thread(), .stream = optimizer})) return NULL;
     steps_object* steps = steps_of(self);
     // Before the first phase of a step: all of it is in a closure.
     const bool begins = steps != NULL && !steps->is_under_way && running_of(self) == 1 && this_thread() == self->thread;
@@ -337,7 +329,7 @@ static PyObject* watch_next_batch(watch_object* self, PyObject* args) {
 }
 
 static void release_running(watch_object* self) {
-    PyMem_Free(self->running);
+    PyMem_Free(self->running.items);
 }
 
 NONE_METHOD(watch, end_step, end_training_step(self))
