@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "ledger/piece.hpp"
+#include "model/device_queue.hpp"
 #include "stats/interval_set.hpp"
 
 namespace cep::tool {
 
-inline constexpr double idle_lag_ms = 0.05;  // a launch takes a tenth of it: the device had waited
 inline constexpr std::size_t span_pieces = static_cast<std::size_t>(TimeKind::host_late);  // those that spans make
 
 /// A span, or what is left of it without what it waits for.

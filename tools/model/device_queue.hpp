@@ -14,6 +14,8 @@
 
 namespace cep::tool {
 
+inline constexpr double idle_lag_ms = 0.05;  // a launch takes a tenth of it: the device had waited
+
 /// A host runs ahead of its device. From the launch of a step's begin until the device comes to it, the device does
 /// what it was given before. There are rows of that only if the steps before are recorded.
 class DeviceQueue {

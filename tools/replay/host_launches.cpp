@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/device_queue.hpp"
+
 namespace cep::tool {
 namespace {
-
-constexpr double idle_lag_ms = 0.05;  // a launch takes a tenth of it
 
 bool is_idle_at(const Piece& piece) {
     return static_cast<double>(piece.lag_ms) < idle_lag_ms;
