@@ -172,11 +172,15 @@ constexpr std::size_t beside = 3;  // values on either side of an edge; their me
 
 /// By how much the median of the values from `edge` on is more than that of those just before it.
 double jump_at(std::span<const double> values, std::size_t edge) {
-    return median_of(values.subspan(edge, beside)) - median_of(values.subspan(edge - beside, beside));
+    const auto median = [&](std::size_t first) {
+        const auto [least, most] = std::minmax(values[first], values[first + 1]);
+        return std::clamp(values[first + 2], least, most);
+    };
+    return median(edge) - median(edge - beside);
 }
 
-/// How far the jump at an edge is beyond the limit of chance, as all others in `rest` have it. What varies slowly moves
-/// levels far, but little from one value to the next: no long-run variance is needed, which short series hardly show.
+/// A jump at an edge, over what chance makes of the largest one by the jumps elsewhere in `rest`. What varies slowly
+/// moves levels far, but jumps nowhere: no long-run variance is needed, which short series hardly show.
 double significance_of_jump(double jump, std::span<const double> rest, std::size_t edge, double false_alarms) {
     double squares = 0;
     double count = 0;
@@ -192,7 +196,8 @@ double significance_of_jump(double jump, std::span<const double> rest, std::size
     return jump / std::max(1e-9, std::sqrt(squares / count)) / student_quantile(false_alarms / positions / 2, freedom);
 }
 
-/// Of a contrast that is a level of its own: all of its edges have to jump, by no more than the level changes.
+/// The same of a contrast, at that of its edges which jumps least; 0 of a ramp, which has none. A jump counts for no
+/// more than the level changes by, so that a few long values at an edge are none.
 double suddenness(std::span<const double> values, std::span<const double> rest, const FittedContrast& fitted,
                   double false_alarms) {
     const Contrast& contrast = fitted.contrast;
@@ -212,8 +217,6 @@ double significance(std::span<const double> values, const FittedContrast& fitted
     std::vector<double> rest(values.begin(), values.end());
     const double before = mean_of(values) - fitted.change * fitted.mean_share;
     for (std::size_t i = 0; i < rest.size(); ++i) rest[i] -= before + fitted.change * fitted.contrast.share(i);
-    const double sudden = suddenness(values, rest, fitted, false_alarms);
-    if (sudden >= 1) return sudden;
     const MeanVariance of_mean = variance_of_mean(rest);
     const double missing = missing_variance(rest);
     const auto size = static_cast<double>(values.size());
@@ -223,7 +226,8 @@ double significance(std::span<const double> values, const FittedContrast& fitted
     if (fitted.contrast.kind == ContrastKind::burst) positions *= std::log2(size);  // lengths
     const double error = std::sqrt(of_mean.variance * missing * size / fitted.freedom);
     const double limit = student_quantile(false_alarms / positions / 2, freedom);
-    return std::abs(fitted.change) / std::max(1e-9, error) / limit;
+    const double lasting = std::abs(fitted.change) / std::max(1e-9, error) / limit;
+    return lasting >= 1 ? lasting : std::max(lasting, suddenness(values, rest, fitted, false_alarms));
 }
 
 }  // namespace cep::tool

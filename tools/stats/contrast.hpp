@@ -42,7 +42,8 @@ struct FittedContrast {
 
 /// The change over what chance makes of the best of all positions, in 1 of 1 / `false_alarms` series without a change:
 /// above 1, it is there. The noise is that of what the contrast leaves, with its long-run variance, by Student's
-/// distribution with as many degrees of freedom as the series has independent values.
+/// distribution with as many degrees of freedom as the series has independent values. Or the same of the jumps at its
+/// edges, where that is more; then a level has 3 values at least.
 [[nodiscard]] double significance(std::span<const double> values, const FittedContrast& fitted, double false_alarms);
 
 }  // namespace cep::tool

@@ -200,7 +200,8 @@ static bool enter_phase(profiler_object* self, region_object* region) {
 }
 
 static PyObject* profiler_phase(profiler_object* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    if (!is_recording(self) && find_block(&self->phases, this_thread()) == NULL) return new_none();
+    if (!is_recording(self) && (self->phases.count == 0 || find_block(&self->phases, this_thread()) == NULL))
+        return new_none();
     OWNED region = profiler_region(self, args, count, names);
     return none_if(region != NULL && enter_phase(self, (region_object*)region));
 }
