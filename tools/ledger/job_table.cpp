@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -226,8 +227,12 @@ class Builder {
                                             add_seen(rank * table_.steps.size() + in_table_[step], seen, *uses_[rank]);
                                     });
             walk.start(spans_.of_rank[rank]);
+            std::optional<std::int64_t> before;
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
-                const StepSegments& of_rank = builder.build(spans, spans_.of_rank[rank].phases(), uses);
+                const std::int64_t number = spans_.steps[spans.front().step];
+                const bool follows = before && number - *before == 1;
+                before = number;
+                const StepSegments& of_rank = builder.build(spans, spans_.of_rank[rank].phases(), uses, follows);
                 if (const std::uint32_t step = in_table_[spans.front().step]; step != nowhere)
                     add_step(rank * table_.steps.size() + step, of_rank, uses);
                 of_ledger.add_step(of_rank);

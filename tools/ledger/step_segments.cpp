@@ -20,9 +20,11 @@ std::int64_t SegmentBuilder::Item::launch_ns() const {
 }
 
 const StepSegments& SegmentBuilder::build(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
-                                          const std::vector<PhaseUse>& uses) {
+                                          const std::vector<PhaseUse>& uses, bool follows) {
     uses_ = &uses;
     start(phases);
+    if (follows && device_end_ns_ > 0) queue_.take_earlier(device_end_ns_);
+    device_end_ns_ = 0;
     for (const StepSpan& span : spans) take(span, phases[span.phase]);
     result_.step_span_ms = step_ms_;
     if (has_starts_) hide_queued();
@@ -59,9 +61,12 @@ void SegmentBuilder::take(const StepSpan& span, const RankPhase& phase) {
     const Sample& sample = *span.sample;
     result_.step_index = span.step;
     has_starts_ &= sample.has_start();
-    if (phase.kind == schema::Kind::step && phase.name == reading_.step_phase) queue_.take(sample, phase.clock);
+    const bool is_step = phase.kind == schema::Kind::step && phase.name == reading_.step_phase;
+    is_step ? queue_.take_step(sample, phase.clock) : queue_.take_row(sample, phase.clock);
+    if (phase.clock == Clock::gpu && sample.has_start())
+        device_end_ns_ = std::max(device_end_ns_, sample.interval().end_ns);
     if (phase.kind == schema::Kind::step && reading_.encloses) {
-        if (phase.name != reading_.step_phase) return;
+        if (!is_step) return;
         step_ms_ += sample.duration_ms;
         if (!has_step_) step_ = sample.interval();
         step_.include(sample.interval());

@@ -74,9 +74,10 @@ class SegmentBuilder {
     SegmentBuilder(const StepReading& reading, const Collectives& collectives, LaunchCollector* launches = nullptr)
         : reading_(reading), collectives_(collectives), launches_(launches) {}
 
-    /// The spans of one step. `uses`: by phase. The result is valid until the next call.
+    /// The spans of one step. `uses`: by phase. `follows`: it is the next one of the rank, none lies between. The
+    /// result is valid until the next call.
     const StepSegments& build(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
-                              const std::vector<PhaseUse>& uses);
+                              const std::vector<PhaseUse>& uses, bool follows = false);
 
   private:
     /// A span, and what is made of it.
@@ -141,6 +142,7 @@ class SegmentBuilder {
     double step_ms_ = 0;
     Interval step_{0, 0};  // of the step spans
     DeviceQueue queue_;
+    std::int64_t device_end_ns_ = 0;  // of the spans of the step
     // Both by their begin; without starts, as if rows were one behind the other:
     std::vector<Item> local_;
     std::vector<Item> comm_;

@@ -21,19 +21,49 @@ inline constexpr double idle_lag_ms = 0.05;  // a launch takes a tenth of it: th
 class DeviceQueue {
   public:
     /// A span of the whole step; the first one counts.
-    void take(const Sample& step, Clock clock) {
-        if (clock != Clock::gpu || !step.has_start() || std::isnan(step.lag_ms) || step.start_ns >= queued_.end_ns)
-            return;
-        queued_ = {step.start_ns - static_cast<std::int64_t>(step.lag_ms * 1e6 + 0.5), step.start_ns};
+    void take_step(const Sample& step, Clock clock) {
+        has_step_ = true;
+        if (is_known(step, clock) && step.start_ns < step_.end_ns) step_ = {launch_ns_of(step), step.start_ns};
+    }
+    /// Any other span. Without a span of the step, the first one on the device tells how much the device had yet to do
+    /// when the host launched it. So long it was not idle before either: what this span waits for may have been
+    /// launched after the host's spans, as a copy of the batch, but rarely takes longer than they did.
+    void take_row(const Sample& row, Clock clock) {
+        if (!is_known(row, clock) || row.start_ns >= first_.end_ns) return;
+        first_ = {launch_ns_of(row), row.start_ns};
+    }
+    /// Where a span of the device in the step before ended. Without spans of steps, these tell it best.
+    void take_earlier(std::int64_t end_ns) {
+        earlier_ = {0, earlier_.end_ns == none ? end_ns : std::max(earlier_.end_ns, end_ns)};
     }
     /// What is not hidden of a span of the host's clock; empty, at the begin on the device, if all of it is.
     [[nodiscard]] Interval seen_of(Interval span) const {
-        if (span.begin_ns + tolerance_ns < queued_.begin_ns) return span;
-        return {std::max(span.begin_ns, queued_.end_ns), std::max(span.end_ns, queued_.end_ns)};
+        const Interval queued = has_step_ ? step_ : earlier_.end_ns != none ? earlier_ : queued_before_first(span);
+        if (span.begin_ns + tolerance_ns < queued.begin_ns) return span;
+        return {std::max(span.begin_ns, queued.end_ns), std::max(span.end_ns, queued.end_ns)};
     }
 
   private:
-    Interval queued_{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()};
+    static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+    static constexpr Interval nothing{none, none};
+
+    static bool is_known(const Sample& sample, Clock clock) {
+        return clock == Clock::gpu && sample.has_start() && !std::isnan(sample.lag_ms);
+    }
+    static std::int64_t launch_ns_of(const Sample& sample) {
+        return sample.start_ns - static_cast<std::int64_t>(sample.lag_ms * 1e6 + 0.5);
+    }
+
+    /// For a span before the launch.
+    [[nodiscard]] Interval queued_before_first(Interval span) const {
+        if (span.end_ns - tolerance_ns > first_.begin_ns) return nothing;
+        return {first_.begin_ns - first_.length_ns(), first_.end_ns};
+    }
+
+    bool has_step_ = false;
+    Interval step_ = nothing;
+    Interval earlier_ = nothing;
+    Interval first_ = nothing;
 };
 
 }  // namespace cep::tool

@@ -237,21 +237,31 @@ void StepReader::hide_queued(std::span<TimedRow> rows, const DeviceQueue& queue)
     }
 }
 
+/// Of a layout without spans of steps: those tell it themselves.
+bool StepReader::is_earlier_known(std::uint32_t step) const {
+    return rows_.spans_.step_phase.name.empty() && step > 0 && rows_.steps()[step] - rows_.steps()[step - 1] == 1;
+}
+
 void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank, DeviceQueue& queue) const {
     const std::uint16_t name = named.name;
     const bool is_step = name == JobRows::step_name;
     const std::size_t first = step.rows.size();
     PhaseWalk& walk = named.walk;
-    for (walk.advance_to_step(step.step); walk.is_in_step(step.step); walk.advance()) {
+    walk.advance_to_step(step.step);
+    if (const Sample* earlier =
+            walk.series().clock == Clock::gpu && is_earlier_known(step.step) ? walk.before_in(step.step - 1) : nullptr)
+        queue.take_earlier(earlier->interval().end_ns);
+    for (; walk.is_in_step(step.step); walk.advance()) {
         const Sample& sample = walk.sample();
         if (!rows_.has_time(sample)) continue;
         const TimedRow row = rows_.row_of(of_rank.rank, walk.series(), name, sample);
         if (is_step) {
-            queue.take(sample, walk.series().clock);
+            queue.take_step(sample, walk.series().clock);
             of_rank.step_start_ms = std::fmin(of_rank.step_start_ms, row.start_ms);
             of_rank.step_end_ms = std::fmax(of_rank.step_end_ms, row.end_ms);
             continue;
         }
+        queue.take_row(sample, walk.series().clock);
         step.rows.push_back(row);
     }
     count_rows(std::span(step.rows).subspan(first));

@@ -166,6 +166,7 @@ class StepReader {
         PhaseWalk walk;
     };
 
+    [[nodiscard]] bool is_earlier_known(std::uint32_t step) const;
     void read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank, DeviceQueue& queue) const;
     void hide_queued(std::span<TimedRow> rows, const DeviceQueue& queue) const;
 

@@ -70,6 +70,13 @@ class PhaseWalk {
     [[nodiscard]] const Sample& sample() const { return *next_; }
     void advance() { find_position(next_.advance()); }
     [[nodiscard]] bool is_in_step(std::uint32_t step) const { return position_ == 2 * step + 1; }
+    /// The sample before this one, if it is in this step of the table; else null.
+    [[nodiscard]] const Sample* before_in(std::uint32_t step) const {
+        const std::size_t index = is_at_end() ? 0 : next_.index();
+        if (index == 0) return nullptr;
+        const Sample& before = series_->samples[index - 1];
+        return positions_[before.step_index] == 2 * step + 1 ? &before : nullptr;
+    }
     /// To the first one in this step of the table or behind it.
     void advance_to_step(std::uint32_t step) {
         constexpr int near = 4;  // so many are looked at as fast
