@@ -55,6 +55,11 @@ class GroupRules {
     }
     /// By rank: which of the groups of a phase it is in.
     void make_teams(std::uint16_t name, std::vector<std::uint32_t> teams) { teams_[name] = std::move(teams); }
+    /// The first rank of the group of a rank, for a phase whose groups are known so; else null.
+    [[nodiscard]] const std::uint32_t* team_of(std::uint16_t name, std::uint32_t rank) const {
+        const auto found = teams_.find(name);
+        return found == teams_.end() ? nullptr : &found->second[rank];
+    }
     /// On any stream.
     [[nodiscard]] std::uint8_t axes_of(std::uint16_t name) const {
         std::uint8_t all = 0;
@@ -163,14 +168,83 @@ void pair_halves(const std::vector<Members>& collectives, const std::vector<JobR
 }
 
 bool makes_groups(const std::vector<Members>& collectives, std::uint8_t axis_bits, const JobRows& job) {
-    std::set<std::vector<std::int64_t>> subsets;
-    std::set<std::uint32_t> ranks;
-    for (const Members& members : collectives)
-        for (const CommRow& row : members) {
-            subsets.insert(subset_of(job.ranks()[row.rank], axis_bits, false));
-            ranks.insert(row.rank);
-        }
-    return 2 * subsets.size() <= ranks.size();
+    std::size_t all = 0;
+    std::size_t ranks = 0;
+    for (const Members& members : collectives) {
+        std::set<std::vector<std::int64_t>> subsets;
+        for (const CommRow& row : members) subsets.insert(subset_of(job.ranks()[row.rank], axis_bits, false));
+        all += subsets.size();
+        ranks += members.size();
+    }
+    return 2 * all <= ranks;
+}
+
+/// By rank: the first rank with which it `is_together`; of collectives that all have, ascending by rank.
+template <typename IsTogether>
+std::vector<std::uint32_t> leaders_of(std::size_t ranks, IsTogether is_together) {
+    std::vector<std::uint32_t> leaders(ranks);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        leaders[rank] = rank;
+        for (std::uint32_t leader = 0; leader < rank && leaders[rank] == rank; ++leader)
+            if (leaders[leader] == leader && is_together(leader, rank)) leaders[rank] = leader;
+    }
+    return leaders;
+}
+
+/// Whether there are several groups, of one size.
+bool are_groups(const std::vector<std::uint32_t>& leaders) {
+    std::map<std::uint32_t, std::size_t> sizes;
+    for (const std::uint32_t leader : leaders) ++sizes[leader];
+    const std::size_t size = sizes.begin()->second;
+    const auto has_size = [size](const auto& of) { return of.second == size; };
+    return sizes.size() > 1 && size > 1 && std::all_of(sizes.begin(), sizes.end(), has_size);
+}
+
+/// What two ranks did in the collectives that both are in.
+std::vector<std::array<CommRow, 2>> shared_rows(const std::vector<Members>& collectives, std::uint32_t a,
+                                                std::uint32_t b) {
+    std::vector<std::array<CommRow, 2>> rows;
+    for (const Members& members : collectives) {
+        const auto row_of = [&members](std::uint32_t rank) {
+            return std::lower_bound(members.begin(), members.end(), rank,
+                                    [](const CommRow& row, std::uint32_t of) { return row.rank < of; });
+        };
+        const auto of_a = row_of(a);
+        const auto of_b = row_of(b);
+        if (of_b != members.end() && of_a->rank == a && of_b->rank == b) rows.push_back({*of_a, *of_b});
+    }
+    return rows;
+}
+
+/// Whether two ranks end together, however far their clocks are apart, as those of one group do.
+bool end_together(const std::vector<std::array<CommRow, 2>>& rows) {
+    std::vector<double> apart_ms;
+    for (const auto& [a, b] : rows) apart_ms.push_back(b.end_ms - a.end_ms);
+    return robust_deviation(apart_ms) <= least_match_ms;
+}
+
+/// Whether neither of two ranks ends before the other begins.
+bool overlap(const std::vector<std::array<CommRow, 2>>& rows) {
+    const auto apart =
+        std::count_if(rows.begin(), rows.end(), [](const auto& both) { return are_apart(both, least_match_ms); });
+    return are_few_apart(static_cast<std::size_t>(apart), rows.size());
+}
+
+/// Where no coordinates of ranks say which groups there are: those whose collectives end together; or, where ranks
+/// leave them at different times, overlap. They are of one size.
+void find_teams(std::uint16_t name, const std::vector<Members>& collectives, std::size_t ranks, GroupRules& rules) {
+    constexpr std::size_t most_ranks = 1'024;  // each is compared with the first of every group
+    constexpr std::size_t least_collectives = 30;
+    if (ranks > most_ranks) return;
+    const auto groups_by = [&](auto are_together) {
+        return leaders_of(ranks, [&](std::uint32_t a, std::uint32_t b) {
+            const std::vector<std::array<CommRow, 2>> rows = shared_rows(collectives, a, b);
+            return rows.size() >= least_collectives && are_together(rows);
+        });
+    };
+    std::vector<std::uint32_t> leaders = groups_by(end_together);
+    if (!are_groups(leaders)) leaders = groups_by(overlap);
+    if (are_groups(leaders)) rules.make_teams(name, std::move(leaders));
 }
 
 /// No member of a collective ends before the last has begun; where some do, the groups are told apart by the fewest
@@ -200,6 +274,7 @@ void find_rules(std::span<const StepRows> steps, const JobRows& job, bool one_ho
         });
         if (best == sets.end()) {
             pair_halves(collectives, job.ranks(), tolerance_ms, rules);
+            find_teams(name.first, collectives, job.ranks().size(), rules);
             continue;
         }
         std::set<NameAndStream> names;
@@ -231,67 +306,17 @@ GroupRules find_rules(const JobRows& job, std::size_t threads) {
     return rules;
 }
 
-/// By rank: the first rank with which it `is_together`; of collectives that all have, ascending by rank.
-template <typename IsTogether>
-std::vector<std::uint32_t> leaders_of(std::size_t ranks, IsTogether is_together) {
-    std::vector<std::uint32_t> leaders(ranks);
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-        leaders[rank] = rank;
-        for (std::uint32_t leader = 0; leader < rank && leaders[rank] == rank; ++leader)
-            if (leaders[leader] == leader && is_together(leader, rank)) leaders[rank] = leader;
-    }
-    return leaders;
-}
-
-/// Whether there are several groups, of one size.
-bool are_groups(const std::vector<std::uint32_t>& leaders) {
-    std::map<std::uint32_t, std::size_t> sizes;
-    for (const std::uint32_t leader : leaders) ++sizes[leader];
-    const std::size_t size = sizes.begin()->second;
-    const auto has_size = [size](const auto& of) { return of.second == size; };
-    return sizes.size() > 1 && size > 1 && std::all_of(sizes.begin(), sizes.end(), has_size);
-}
-
-/// Whether two ranks end together, however far their clocks are apart, as those of one group do.
-bool end_together(const std::vector<Members>& collectives, std::uint32_t a, std::uint32_t b) {
-    std::vector<double> apart_ms;
-    for (const Members& members : collectives) apart_ms.push_back(members[b].end_ms - members[a].end_ms);
-    return robust_deviation(apart_ms) <= least_match_ms;
-}
-
-/// Whether neither of two ranks ends before the other begins.
-bool overlap(const std::vector<Members>& collectives, std::uint32_t a, std::uint32_t b) {
-    const auto apart = std::count_if(collectives.begin(), collectives.end(), [&](const Members& members) {
-        return are_apart(std::array{members[a], members[b]}, least_match_ms);
-    });
-    return are_few_apart(static_cast<std::size_t>(apart), collectives.size());
-}
-
-/// Where no coordinate of a rank says which groups there are: those whose collectives end together; or, where ranks
-/// leave them at different times, overlap. They are of one size.
+/// Where no coordinates do: by what ends together.
 GroupRules find_teams(const JobRows& job, std::size_t threads) {
-    constexpr std::size_t most_ranks = 1'024;  // each is compared with the first of every group
-    constexpr std::size_t least_collectives = 30;
     GroupRules rules;
-    const std::size_t ranks = job.ranks().size();
-    if (ranks > most_ranks) return rules;
     std::map<std::uint16_t, std::vector<Members>> by_name;
     for (const StepRows& step : read_sample(job, sampled_rows, threads)) {
         const std::vector<CommRow> rows = comm_rows(step);
         for_each_collective(rows, [&](std::span<const CommRow> members) {
-            const bool is_of_all = members.size() == ranks && members.back().rank + 1 == ranks;
-            if (is_of_all) by_name[members.front().name].emplace_back(members.begin(), members.end());
+            by_name[members.front().name].emplace_back(members.begin(), members.end());
         });
     }
-    for (const auto& [name, collectives] : by_name) {
-        if (collectives.size() < least_collectives) continue;
-        const auto groups_by = [&, &all = collectives](auto is_together) {
-            return leaders_of(ranks, [&](std::uint32_t a, std::uint32_t b) { return is_together(all, a, b); });
-        };
-        std::vector<std::uint32_t> leaders = groups_by(end_together);
-        if (!are_groups(leaders)) leaders = groups_by(overlap);
-        if (are_groups(leaders)) rules.make_teams(name, std::move(leaders));
-    }
+    for (const auto& [name, collectives] : by_name) find_teams(name, collectives, job.ranks().size(), rules);
     return rules;
 }
 
@@ -306,19 +331,26 @@ bool have_different_coordinates(const RankSeries& ranks) {
 void name_groups(const GroupRules& rules, const JobRows& rows, RankSeries& ranks) {
     constexpr std::array<std::string_view, std::tuple_size_v<RankCoordinates>> axis_names = {"pp", "dp", "tp", "ep",
                                                                                              "cp"};
-    std::unordered_map<std::string_view, std::uint8_t> axis_bits;  // by phase
+    std::unordered_map<std::string_view, std::uint16_t> numbers;  // of phases
     for (std::uint16_t name = 0; name < rows.names().size(); ++name)
-        if (rows.names()[name].is_comm()) axis_bits[rows.names()[name].name] = rules.axes_of(name);
-    for (auto& [rank, all_series] : ranks)
+        if (rows.names()[name].is_comm()) numbers[rows.names()[name].name] = name;
+    std::uint32_t index = 0;
+    for (auto& [rank, all_series] : ranks) {
         for (RunSeries& series : all_series) {
+            const RankCoordinates coordinates = coordinates_of(series.run);
             for (CommChannel& channel : series.channels) {
-                const unsigned set = axis_bits[series.phases[channel.phase].name];
-                const RankCoordinates coordinates = coordinates_of(series.run);
+                const auto name = numbers.find(series.phases[channel.phase].name);
+                if (name == numbers.end()) continue;
+                const unsigned set = rules.axes_of(name->second);
                 for (std::size_t i = 0; i < coordinates.size(); ++i)
                     if ((set >> i & 1) != 0 && coordinates[i])
                         channel.group += fmt::format("[{}{}]", axis_names[i], *coordinates[i]);
+                if (const std::uint32_t* first = rules.team_of(name->second, index))
+                    channel.group += fmt::format("[{}]", rows.ranks()[*first].rank);
             }
         }
+        ++index;
+    }
 }
 
 }  // namespace
