@@ -49,6 +49,12 @@ def test_where_hosts_are_late_only_ranks_that_cost_something_are_named_and_what_
     assert answer.ranks == list(simulated.kind.named) and (answer.saving is not None) == bool(answer.ranks)
 
 
+@pytest.mark.parametrize("seed", [1433, 3433])
+def test_without_pauses_of_hosts_launches_behind_them_come_earlier_too(answer_of, seed):
+    simulated, answer = answer_of("hosts that pause", seed=seed)
+    assert answer.saving == pytest.approx(100 * simulated.saving, abs=MOST_ERROR)
+
+
 @pytest.fixture
 def answer_of_damaged(tmp_path):
     def run(name, damage):

@@ -122,14 +122,19 @@ class BalancedJobFinder {
             return median_ms > 0 ? own_ms * (job_.balanced_ms[graph.keys[node]] / median_ms) : own_ms;
         };
         const auto no_time = [](const StepGraph&, std::size_t) { return 0.0F; };
-        const std::vector<Scenario> scenarios = {scenario(as_it_was, as_it_was),
-                                                 scenario(of_all, as_it_was),
-                                                 scenario(of_all, of_rank),
-                                                 scenario(of_all, of_role, slow_.is_late),
-                                                 scenario(of_all, of_all, slow_.is_late),
-                                                 scenario(as_it_was, usual),
-                                                 scenario(as_it_was, balanced_stages),
-                                                 scenario(no_time, as_it_was)};
+        std::vector<Scenario> scenarios = {scenario(as_it_was, as_it_was),
+                                           scenario(of_all, as_it_was),
+                                           scenario(of_all, of_rank),
+                                           scenario(of_all, of_role, slow_.is_late),
+                                           scenario(of_all, of_all, slow_.is_late),
+                                           scenario(as_it_was, usual),
+                                           scenario(as_it_was, balanced_stages),
+                                           scenario(no_time, as_it_was)};
+        // What a host launches behind work that varies varies with it.
+        std::vector<bool> usual_hosts = slow_.is_slow;
+        usual_hosts.flip();
+        scenarios[2].usual_hosts = scenarios[5].usual_hosts = usual_hosts;
+        scenarios[3].usual_hosts = scenarios[4].usual_hosts = std::vector<bool>(steps_.ranks(), true);
         const std::vector<double> means_ms = steps_.replayer().mean_steps_ms(scenarios);
         job_.as_it_was_ms = means_ms[0];
         job_.loss_ms = means_ms[0] - means_ms[4];

@@ -105,9 +105,10 @@ std::optional<SpecialCause> find_pauses(const JobReplay& steps) {
                         "-q -d CLOCK)"
                       : "look for what stops ranks: garbage collection, page cache and swap, other processes, "
                         "checkpoints of other jobs"};
-    return SpecialCause{std::move(cause), with_work([pause_ms](const StepGraph& graph, std::size_t node) {
-                            return graph.own_ms[node] - pause_ms(graph, node);
-                        })};
+    Scenario without = with_work(
+        [pause_ms](const StepGraph& graph, std::size_t node) { return graph.own_ms[node] - pause_ms(graph, node); });
+    without.usual_hosts.assign(steps.ranks(), true);  // what a host launches after a pause
+    return SpecialCause{std::move(cause), std::move(without)};
 }
 
 }  // namespace cep::tool
