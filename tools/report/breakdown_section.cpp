@@ -90,9 +90,10 @@ std::string with_percent(double ms, double of_ms) {
 }
 
 Figure draw(const std::vector<Share>& shares, const std::vector<Segment>& segments) {
-    std::vector<KeyEntry> key;
-    key.reserve(segments.size());
-    for (const Segment& segment : segments) key.push_back({segment.style, segment.name});
+    std::string key = "<p class=\"key\">";  // what colours mean
+    for (const Segment& segment : segments)
+        key += fmt::format("<span><svg><rect class=\"part {}\" width=\"100%\" height=\"100%\"/></svg>{}</span> ",
+                           segment.style, tool::html_text(segment.name));
     std::vector<Bar> bars;
     double most_ms = 0;
     for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -108,9 +109,10 @@ Figure draw(const std::vector<Share>& shares, const std::vector<Segment>& segmen
             at += segment.ms[i];
         }
     }
-    return {key_html(key) + bars_html(bars, most_ms,
-                                      "A bar for the job and for each of a few ranks: where the time of a step "
-                                      "went. The table below has the numbers.")};
+    return {key + "</p>\n" +
+            bars_html(bars, most_ms,
+                      "A bar for the job and for each of a few ranks: where the time of a step went. The table below "
+                      "has the numbers.")};
 }
 
 tool::Table segment_table(const std::vector<Share>& shares, std::vector<Segment> segments) {

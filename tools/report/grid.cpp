@@ -12,15 +12,11 @@ std::size_t Bins::index_of(std::int64_t number) const {
 }
 
 Bins merge_bins(const Bins& bins, std::size_t most) {
-    if (bins.size() <= most) return bins;
     Bins merged;
     for (std::size_t i = 0; i < bins.size(); ++i) {
-        if (bin_of(i, bins.size(), most) == merged.size()) {
-            merged.first.push_back(bins.first[i]);
-            merged.last.push_back(bins.last[i]);
-        } else {
-            merged.last.back() = bins.last[i];
-        }
+        if (bin_of(i, bins.size(), most) == merged.size()) merged.first.push_back(bins.first[i]);
+        merged.last.resize(merged.size());
+        merged.last.back() = bins.last[i];
     }
     return merged;
 }
@@ -37,14 +33,8 @@ StepMatrix reduce(const StepMatrix& values, const Rows& rows, std::size_t most_c
 std::vector<float> row_means(const StepMatrix& values) {
     std::vector<float> means;
     for (std::size_t row = 0; row < values.ranks(); ++row) {
-        double sum = 0;
-        std::size_t count = 0;
-        for (const float value : values.of_rank(row)) {
-            if (std::isnan(value)) continue;
-            sum += value;
-            ++count;
-        }
-        means.push_back(count == 0 ? NAN : static_cast<float>(sum / static_cast<double>(count)));
+        const std::span<const float> known = values.of_rank(row);
+        means.push_back(static_cast<float>(tool::mean_of(std::vector<double>(known.begin(), known.end()))));
     }
     return means;
 }

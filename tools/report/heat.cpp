@@ -107,16 +107,12 @@ Range scale_of(Measure measure, const StepMatrix& values, double whole, double m
 
 class Builder {
   public:
-    Builder(const tool::Job& job, const tool::JobTable* table, JobView& view) : job_(job), table_(table), view_(view) {
-        if (table != nullptr) table_columns_ = columns_of(table->steps, view.steps);
-    }
+    Builder(const tool::Job& job, const tool::JobTable* table, JobView& view) : job_(job), table_(table), view_(view) {}
 
     HeatMap build() {
         heat_.band_steps = merge_bins(view_.steps, HeatMap::band_columns);
         if (!view_.phases.empty()) rank();
         for (std::size_t phase = 0; phase < view_.phases.size(); ++phase) add_phase(phase);
-        std::stable_partition(heat_.layers.begin(), heat_.layers.end(),
-                              [this](const Layer& layer) { return is_first(layer.phase, layer.measure); });
         return std::move(heat_);
     }
 
@@ -158,10 +154,10 @@ class Builder {
             if (excess_ms[rank] > least_ms) slow = order.size();
         }
         slow = std::min(slow, most_slow);
-        std::vector<std::size_t> others(order.begin() + static_cast<std::ptrdiff_t>(slow), order.end());
+        for (std::size_t i = slow; i < order.size(); ++i) known.erase(order[i]);
+        std::vector<std::size_t> others;
         for (std::size_t rank = 0; rank < view_.ranks.size(); ++rank)
-            if (known.insert(rank).second) others.push_back(rank);
-        std::sort(others.begin(), others.end());
+            if (!known.contains(rank)) others.push_back(rank);
         for (std::size_t i = 0; i < slow; ++i) heat_.rows.push_back({order[i]});
         heat_.slow_rows = slow;
         const std::size_t room = std::min(others.size(), HeatMap::max_rows - slow);
@@ -172,17 +168,14 @@ class Builder {
 
     /// From the samples, with the columns of the view.
     [[nodiscard]] StepMatrix durations(std::size_t phase) {
-        if (is_derived_step(phase)) return of_table(table_->step_ms);
+        // The whole step, where no rows say how long it took.
+        if (phase == 0 && view_.has_step && table_ != nullptr && !table_->has_step_spans)
+            return of_table(table_->step_ms);
         StepMatrix ms(view_.ranks.size(), view_.steps.size());
         for (std::size_t rank = 0; rank < view_.ranks.size(); ++rank)
             for (const tool::RunSeries& series : job_.ranks.at(view_.ranks[rank]))
                 add_series(series, view_.phases[phase].name, ms.of_rank(rank));
         return ms;
-    }
-
-    /// The whole step, where no rows say how long it took.
-    [[nodiscard]] bool is_derived_step(std::size_t phase) const {
-        return phase == 0 && view_.has_step && table_ != nullptr && !table_->has_step_spans;
     }
 
     void add_series(const tool::RunSeries& series, std::string_view name, std::span<float> longest_ms) {
@@ -202,8 +195,9 @@ class Builder {
     /// A matrix of the table, with the columns of the view.
     [[nodiscard]] StepMatrix of_table(const StepMatrix& of_steps) const {
         StepMatrix ms(view_.ranks.size(), view_.steps.size());
+        const std::vector<std::size_t> columns = columns_of(table_->steps, view_.steps);
         for (std::size_t rank = 0; rank < of_steps.ranks(); ++rank)
-            join_columns(of_steps.of_rank(rank), table_columns_, ms.of_rank(rank));
+            join_columns(of_steps.of_rank(rank), columns, ms.of_rank(rank));
         return ms;
     }
 
@@ -238,22 +232,20 @@ class Builder {
             for (const float value : shown.of_rank(row)) known.add(value);
         if (known.high < known.low) return;
         const Range scale = scale_of(measure, values, whole, known.high);
-        heat_.layers.push_back({phase, measure, scale,
-                                encode(shown, known, measure == Measure::excess ? scale.low / 10 : 0),
-                                row_means(values)});
-        if (is_first(phase, measure)) heat_.png = heat_png(reduce(values, heat_.rows, HeatMap::picture_columns), scale);
+        const bool is_first =
+            phase == first_phase_ && measure == (has_excess(phase) ? Measure::excess : Measure::duration);
+        heat_.layers.insert(is_first ? heat_.layers.begin() : heat_.layers.end(),
+                            {phase, measure, scale,
+                             encode(shown, known, measure == Measure::excess ? scale.low / 10 : 0), row_means(values)});
+        if (is_first) heat_.png = heat_png(reduce(values, heat_.rows, HeatMap::picture_columns), scale);
     }
 
     /// Who is longer in communication waits for others.
     [[nodiscard]] bool has_excess(std::size_t phase) const { return view_.phases[phase].kind != schema::Kind::comm; }
-    [[nodiscard]] bool is_first(std::size_t phase, Measure measure) const {
-        return phase == first_phase_ && measure == (has_excess(phase) ? Measure::excess : Measure::duration);
-    }
 
     const tool::Job& job_;
     const tool::JobTable* table_;
     JobView& view_;
-    std::vector<std::size_t> table_columns_;    // of the table's steps
     const tool::StepNumbers* steps_ = nullptr;  // that columns_ is of
     std::vector<std::size_t> columns_;
     std::vector<double> sums_;  // by step of a series

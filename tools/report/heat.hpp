@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Heat map: each phase's time by rank and step, in the measures that are known, and its quantiles over ranks.
+// Heat map: each phase's time by rank and step, in the measures that are known, as bytes for the page's script and as a
+// PNG; and its quantiles over ranks.
 #pragma once
 
 #include <array>
@@ -10,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "report/heat_picture.hpp"
 #include "report/job_view.hpp"
 
 namespace cep::report {
@@ -23,6 +23,21 @@ enum class Measure : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, 4> measure_names = {"own work beyond the median", "own work",
                                                                   "waiting for other ranks", "as recorded"};
+
+/// Values as bytes of a logarithmic scale; 0 where there is none.
+struct Cells {
+    Range range;
+    std::string data;  // base64 of zlib's format
+};
+/// `known`: from the least to the largest of them. Values below `least` are as good as it.
+[[nodiscard]] Cells encode(const StepMatrix& values, const Range& known, double least);
+
+/// The colours from the neutral ground, which most cells have, to what stands out, as pixels of a canvas (ABGR).
+[[nodiscard]] std::vector<std::int64_t> heat_pixels();
+/// base64 of a PNG with a pixel for each cell, transparent where there is no value.
+[[nodiscard]] std::string heat_png(const StepMatrix& values, const Range& scale);
+/// The colours from low to high, a pixel each.
+[[nodiscard]] std::string heat_legend_png();
 
 struct Layer {
     std::size_t phase = 0;

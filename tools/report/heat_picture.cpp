@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/heat_picture.hpp"
-
 #include <zlib.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <cmath>
 
 #include "base/failure.hpp"
+#include "report/heat.hpp"
 
 namespace cep::report {
 namespace {

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "base/units.hpp"
-#include "report/heat_picture.hpp"
 #include "report/sections.hpp"
 #include "show/document.hpp"
 #include "show/fields.hpp"

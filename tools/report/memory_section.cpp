@@ -38,11 +38,11 @@ std::vector<std::size_t> column_ranks(const std::vector<float>& by_rank) {
 
 /// Where the device is full: as a line if that is near, else in words.
 void draw_capacity(Svg& svg, const Plot& plot, const Axis& y, double left_bytes) {
-    if (y.clip(left_bytes) == left_bytes)
-        svg.line("change", {plot.left, y(left_bytes)}, {plot.right, y(left_bytes)}, "capacity of the device");
+    const bool is_near = y.clip(left_bytes) == left_bytes;
+    const std::string what = "capacity of the device";
+    if (is_near) svg.line("change", {plot.left, y(left_bytes)}, {plot.right, y(left_bytes)}, what);
     svg.text("tick bad", {plot.right, plot.top - 8}, Anchor::end,
-             fmt::format("{}capacity of the device: {} above the median", y.clip(left_bytes) == left_bytes ? "" : "↑ ",
-                         format_bytes(left_bytes)));
+             fmt::format("{}{}: {} above the median", is_near ? "" : "↑ ", what, format_bytes(left_bytes)));
 }
 
 void draw_counter(Svg& svg, const Plot& plot, const JobView& view, const MemoryCounter& counter) {

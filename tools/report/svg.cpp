@@ -219,12 +219,4 @@ std::string bars_html(const std::vector<Bar>& bars, double most, const std::stri
     return html + "</div>\n";
 }
 
-std::string key_html(const std::vector<KeyEntry>& entries) {
-    std::string html = "<p class=\"key\">";
-    for (const KeyEntry& entry : entries)
-        html += fmt::format("<span><svg><rect class=\"part {}\" width=\"100%\" height=\"100%\"/></svg>{}</span> ",
-                            entry.style, html_text(entry.name));
-    return html + "</p>\n";
-}
-
 }  // namespace cep::report

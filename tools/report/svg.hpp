@@ -129,11 +129,4 @@ struct Bar {
 /// `most`: the length of the whole width. `description` stands for the picture where it cannot be seen.
 [[nodiscard]] std::string bars_html(const std::vector<Bar>& bars, double most, const std::string& description);
 
-struct KeyEntry {
-    std::string style;
-    std::string name;
-};
-/// What colours mean.
-[[nodiscard]] std::string key_html(const std::vector<KeyEntry>& entries);
-
 }  // namespace cep::report

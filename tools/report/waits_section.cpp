@@ -16,13 +16,11 @@ using tool::format_duration_ms;
 Axis axis_of(const std::vector<float>& values, double from, double to, bool has_zero) {
     Range known;
     for (const float value : values) known.add(value);
-    const double low = has_zero ? 0 : known.low;
-    const double high = known.high;
-    const double middle = (low + high) / 2;
+    if (has_zero) return {0, std::max(known.high * 1.1, 1e-3), from, to};
+    const double middle = (known.low + known.high) / 2;
     const double least = 0.1 * std::max(std::abs(middle), 1e-3);  // so that noise stays a cloud
-    const double half = std::max((high - low) / 2 * 1.1, least);
-    return {has_zero ? 0 : std::max(0.0, middle - half), has_zero ? std::max(high * 1.1, 1e-3) : middle + half, from,
-            to};
+    const double half = std::max((known.high - known.low) / 2 * 1.1, least);
+    return {std::max(0.0, middle - half), middle + half, from, to};
 }
 
 /// Whether names beside two dots would lie on each other.

@@ -66,19 +66,15 @@ std::vector<Bar> waterfall_of(const Replay& replay) {
     return bars;
 }
 
-/// On the scale of the step, as in the waterfall.
-double most_of(const Replay& replay) {
-    return std::max(replay.observed_ms, replay.replayed_ms);
-}
-
-Figure draw_waterfall(const Replay& replay) {
-    return {bars_html(waterfall_of(replay), most_of(replay),
+Figure draw_waterfall(const Replay& replay, double most_ms) {
+    return {bars_html(waterfall_of(replay), most_ms,
                       "A waterfall: the step as observed, as replayed, what each source of unevenness costs, and the "
                       "step that is left when all are gone."),
             "Mean of the replayed steps. The sources are evened out one after the other, so that their costs add up."};
 }
 
-Figure draw_causes(const Findings& causes, const Replay& replay) {
+/// On the scale of the waterfall.
+Figure draw_causes(const Findings& causes, const Replay& replay, double most_ms) {
     std::vector<Bar> bars;
     for (const Finding* const cause : std::span(causes).first(std::min<std::size_t>(8, causes.size()))) {
         const std::string name = cause->text.label + cause->in_phase();
@@ -91,7 +87,7 @@ Figure draw_causes(const Findings& causes, const Replay& replay) {
                         value});
     }
     return {"<h3>A step would be shorter by this much without …</h3>\n" +
-                bars_html(bars, most_of(replay),
+                bars_html(bars, most_ms,
                           "One bar for each rank, host, stage or other cause: by how much the mean step would be "
                           "shorter without it."),
             "Each by itself: these do not add up, as one cause may hide another."};
@@ -123,9 +119,10 @@ Section what_if_section(const Page& page) {
         "{} were replayed with their dependencies. The red parts are what unevenness costs; the last bar is what is "
         "left.",
         tool::format_plural(replay.steps, "step"));
-    section.figures.push_back(draw_waterfall(replay));
+    const double most_ms = std::max(replay.observed_ms, replay.replayed_ms);
+    section.figures.push_back(draw_waterfall(replay, most_ms));
     if (const Findings causes = verdict.causes(); !causes.empty())
-        section.figures.push_back(draw_causes(causes, replay));
+        section.figures.push_back(draw_causes(causes, replay, most_ms));
     return section;
 }
 
