@@ -18,18 +18,14 @@
     fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, ...children);
   const label = (style, x, y, anchor, text) => shape("text", { class: style, x, y, "text-anchor": anchor }, text);
 
-  function button(text, title, onClick) {
-    const made = element("button", { type: "button", title }, text);
-    made.addEventListener("click", onClick);
-    return made;
-  }
+  const button = (text, title, onclick) =>
+    Object.assign(element("button", { type: "button", title }, text), { onclick });
 
   /** A labelled list to choose from; options are [value, text]. */
   function choice(label, options, value, onChange) {
     const list = element("select", { "aria-label": label });
-    for (const [key, text] of options) list.append(element("option", { value: key }, text));
-    list.value = value;
-    list.addEventListener("change", () => onChange(list.value));
+    list.append(...options.map(([key, text]) => element("option", { value: key }, text)));
+    Object.assign(list, { value, onchange: () => onChange(list.value) });
     return element("label", {}, label, list);
   }
 
@@ -185,10 +181,9 @@
     keydown(event) {
       const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
       const actions = { "+": () => this.by(0.5), "-": () => this.by(2), Escape: () => this.show(WHOLE) };
-      if (!moves[event.key] && !actions[event.key]) return;
-      event.preventDefault();
-      if (moves[event.key]) this.move(...moves[event.key]);
-      else actions[event.key]();
+      const act = moves[event.key] ? () => this.move(...moves[event.key]) : actions[event.key];
+      if (act) event.preventDefault();
+      act?.();
     }
   }
 
