@@ -26,12 +26,10 @@ std::vector<const Change*> drawn_changes(const compare::Comparison& comparison) 
     return changes;
 }
 
-std::string_view style_of(Outcome outcome) {
-    return outcome == Outcome::slower ? "slower" : outcome == Outcome::faster ? "faster" : "same";
-}
-
 void draw_change(Svg& svg, const Plot& plot, const Change& change, const Axis& x, double y) {
-    const std::string style(style_of(change.outcome));
+    const std::string style = change.outcome == Outcome::slower   ? "slower"
+                              : change.outcome == Outcome::faster ? "faster"
+                                                                  : "same";
     svg.text("label", {plot.left - 10, y + 4}, Anchor::end, shorten(change.name, 30));
     if (change.change_interval)
         svg.line("interval " + style, {x(x.clip(change.change_interval->low)), y},
@@ -46,10 +44,10 @@ void draw_change(Svg& svg, const Plot& plot, const Change& change, const Axis& x
 Figure draw(const std::vector<const Change*>& changes) {
     double most = 0.02;
     for (const Change* change : changes) {
-        most = std::max(most, std::min(1.0, std::abs(*change->change) * 1.1));
+        const auto widen = [&](double share) { most = std::max(most, std::min(1.0, std::abs(share))); };
+        widen(1.1 * *change->change);
         if (change->change_interval)
-            most = std::max({most, std::min(1.0, std::abs(change->change_interval->low)),
-                             std::min(1.0, std::abs(change->change_interval->high))});
+            for (const double end : {change->change_interval->low, change->change_interval->high}) widen(end);
     }
     constexpr double row_height = 28;
     const Plot plot{.left = 250,

@@ -115,8 +115,7 @@ tool::Table rank_table(const JobView& view, const HeatMap& heat) {
 std::string describe(const Layer& layer, const JobView& view) {
     const PhaseView& phase = view.phases[layer.phase];
     const std::string of = phase.kind == schema::Kind::step ? "a whole step" : phase.name;
-    const bool knows_own =
-        !std::all_of(view.slowness_ms.begin(), view.slowness_ms.end(), [](double ms) { return std::isnan(ms); });
+    const bool knows_own = !order_known(view.slowness_ms).empty();
     if (layer.measure == Measure::excess)
         return fmt::format("{} of {} beyond the median of {}", knows_own ? "Own work" : "Time", of,
                            view.blames_stage || view.roles.size() == 1 ? "all ranks" : "the rank's role");

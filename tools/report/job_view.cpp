@@ -86,12 +86,9 @@ void use_table(const tool::JobTable& table, JobView& view) {
     if (table.has_step_spans) return;
     if (view.has_step)
         view.phases.front().kind = schema::Kind::compute;  // spans beside the others are a phase like them
-    view.has_step = false;
-    const bool any =
+    view.has_step =
         std::any_of(table.median_step_ms.begin(), table.median_step_ms.end(), [](double ms) { return ms > 0; });
-    if (!any) return;
-    view.phases.insert(view.phases.begin(), {"whole step", schema::Kind::step});
-    view.has_step = true;
+    if (view.has_step) view.phases.insert(view.phases.begin(), {"whole step", schema::Kind::step});
 }
 
 }  // namespace

@@ -17,11 +17,10 @@ using tool::format_bytes;
 constexpr std::string_view memory_prefix = "memory.";
 constexpr std::string_view capacity_counter = "memory.device_bytes";
 
-/// A counter of each rank's device memory.
-struct MemoryCounter {
-    std::string name;
-    std::vector<float> by_rank;  // the largest value; NaN for none
-    double capacity_bytes = 0;   // 0 if it is not known
+/// Counters of each rank's device memory.
+struct Memory {
+    std::map<std::string_view, std::vector<float>> counters;  // by rank the largest value; NaN for none
+    double capacity_bytes = 0;                                // of the smallest device; 0 if it is not known
 };
 
 /// Ranks that share a column: the one with the most.
@@ -45,54 +44,55 @@ void draw_capacity(Svg& svg, const Plot& plot, const Axis& y, double left_bytes)
              fmt::format("{}{}: {} above the median", is_near ? "" : "↑ ", what, format_bytes(left_bytes)));
 }
 
-void draw_counter(Svg& svg, const Plot& plot, const JobView& view, const MemoryCounter& counter) {
+void draw_counter(Svg& svg, const Plot& plot, const JobView& view, std::string_view name,
+                  const std::vector<float>& by_rank, double capacity_bytes) {
     constexpr double flat = 0.02;  // of the median: what differs less looks flat
     constexpr double near = 3;     // times the largest difference: the capacity is in the picture
-    const double median = tool::median_of(std::vector<double>(counter.by_rank.begin(), counter.by_rank.end()));
+    const double median = tool::median_of(std::vector<double>(by_rank.begin(), by_rank.end()));
     double most = std::max(flat * median, 1.0);
-    for (const float bytes : counter.by_rank)
+    for (const float bytes : by_rank)
         if (!std::isnan(bytes)) most = std::max(most, std::abs(bytes - median));
-    const double left_bytes = counter.capacity_bytes - median;
+    const double left_bytes = capacity_bytes - median;
     const double high = left_bytes > most && left_bytes <= near * most ? left_bytes : most;
     const Axis y(-most, 1.05 * high, plot.bottom, plot.top);
-    svg.text(
-        "title", {plot.left, plot.top - 8}, Anchor::start,
-        fmt::format("{}: median {}", shorten(counter.name.substr(memory_prefix.size()), 40), format_bytes(median)));
-    if (counter.capacity_bytes > 0) draw_capacity(svg, plot, y, left_bytes);
+    svg.text("title", {plot.left, plot.top - 8}, Anchor::start,
+             fmt::format("{}: median {}", shorten(name.substr(memory_prefix.size()), 40), format_bytes(median)));
+    if (capacity_bytes > 0) draw_capacity(svg, plot, y, left_bytes);
     draw_values_at_left(svg, plot, y, 3, [](double bytes) {
         return bytes == 0 ? std::string("median") : (bytes > 0 ? "+" : "−") + tick_bytes(std::abs(bytes));
     });
-    const std::vector<std::size_t> ranks = column_ranks(counter.by_rank);
+    const std::vector<std::size_t> ranks = column_ranks(by_rank);
     const double each = plot.width() / static_cast<double>(ranks.size());
     for (std::size_t column = 0; column < ranks.size(); ++column) {
-        if (ranks[column] == counter.by_rank.size()) continue;
-        const double difference = counter.by_rank[ranks[column]] - median;
+        if (ranks[column] == by_rank.size()) continue;
+        const double difference = by_rank[ranks[column]] - median;
         const auto [top, bottom] = std::minmax({y(difference), y(0)});
-        svg.rect("part " + color_of(schema::Kind::memory, counter.name), plot.left + each * static_cast<double>(column),
-                 top, each, std::max(bottom - top, 3.0),
+        svg.rect("part " + color_of(schema::Kind::memory, name), plot.left + each * static_cast<double>(column), top,
+                 each, std::max(bottom - top, 3.0),
                  fmt::format("{}: {}, {}{} from the median", view.name_rank(ranks[column]),
-                             format_bytes(counter.by_rank[ranks[column]]), difference < 0 ? "−" : "+",
+                             format_bytes(by_rank[ranks[column]]), difference < 0 ? "−" : "+",
                              format_bytes(std::abs(difference))));
     }
 }
 
-Figure draw(const JobView& view, const std::vector<MemoryCounter>& counters) {
+Figure draw(const JobView& view, const Memory& memory) {
     constexpr double left = 90;
     constexpr std::size_t most = 4;
-    const std::size_t count = std::min(most, counters.size());
+    const std::size_t count = std::min(most, memory.counters.size());
     const Plot last = stacked_plot(left, count - 1);
     Svg svg("memory-map", last, "Most memory of each rank, as difference from the median",
             "Ranks from left to right, and by how much the largest value of each memory counter differs from that of "
             "the median rank.");
-    for (std::size_t i = 0; i < count; ++i) draw_counter(svg, stacked_plot(left, i), view, counters[i]);
+    auto counter = memory.counters.begin();
+    for (std::size_t i = 0; i < count; ++i, ++counter)
+        draw_counter(svg, stacked_plot(left, i), view, counter->first, counter->second, memory.capacity_bytes);
     draw_column_numbers(svg, last, view.ranks);
     draw_axis_name(svg, last, "rank");
     return {svg.html()};
 }
 
-std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view) {
-    std::map<std::string_view, std::vector<float>> counters;
-    double capacity_bytes = 0;  // of the smallest device
+Memory find_memory(const tool::Job& job, const JobView& view) {
+    Memory memory;
     for (const auto& [rank, all_series] : job.ranks)
         for (const tool::RunSeries& series : all_series)
             for (const auto& [name, counter] : series.counters) {
@@ -100,17 +100,14 @@ std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view
                 const bool is_memory = name.starts_with(memory_prefix) && name.ends_with("_bytes");
                 if (!is_memory || index == view.ranks.size()) continue;
                 if (name == capacity_counter) {
-                    if (counter.max > 0 && (capacity_bytes == 0 || counter.max < capacity_bytes))
-                        capacity_bytes = counter.max;
+                    double& least = memory.capacity_bytes;
+                    if (counter.max > 0 && (least == 0 || counter.max < least)) least = counter.max;
                     continue;
                 }
-                auto& by_rank = counters.try_emplace(name, view.ranks.size(), NAN).first->second;
+                auto& by_rank = memory.counters.try_emplace(name, view.ranks.size(), NAN).first->second;
                 by_rank[index] = std::fmax(by_rank[index], static_cast<float>(counter.max));
             }
-    std::vector<MemoryCounter> found;
-    found.reserve(counters.size());
-    for (auto& [name, by_rank] : counters) found.push_back({std::string(name), std::move(by_rank), capacity_bytes});
-    return found;
+    return memory;
 }
 
 }  // namespace
@@ -118,11 +115,11 @@ std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view
 Section memory_section(const Page& page) {
     const JobView& view = page.view;
     Section section{"memory", "Memory", "A rank above the others runs out of memory first."};
-    const std::vector<MemoryCounter> counters = find_memory(page.inputs.job, view);
-    if (counters.empty())
+    const Memory memory = find_memory(page.inputs.job, view);
+    if (memory.counters.empty())
         return section.without("No memory was counted: the rows have no counters such as memory.allocated_bytes.");
     if (view.ranks.size() == 1) return section.without("One rank has no others to differ from; see “What was read”.");
-    section.figures.push_back(draw(view, counters));
+    section.figures.push_back(draw(view, memory));
     return section;
 }
 

@@ -9,7 +9,6 @@
 #include "base/failure.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "report/page_text.hpp"
 #include "report/sections.hpp"
 #include "show/document.hpp"
 #include "show/json_writer.hpp"

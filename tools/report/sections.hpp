@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,14 @@ struct Section {
         return std::move(*this);
     }
 };
+
+/// The style sheet of a page, and the script that makes its pictures explorable: both are built from tools/report/page.
+struct PageText {
+    std::string_view text;
+    std::string_view sha256;  // in base64, as a content security policy names it
+};
+[[nodiscard]] PageText page_style();
+[[nodiscard]] PageText page_script();
 
 [[nodiscard]] Section heat_section(const Page& page);
 [[nodiscard]] Section bands_section(const Page& page);

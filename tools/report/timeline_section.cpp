@@ -85,14 +85,14 @@ class TimelineFinder {
 
     Timeline find(const TimelineChoice& choice) {
         if (view_.ranks.empty() || view_.steps.first.empty()) return {"There are no spans."};
-        if (table_ != nullptr) own_ms_ = own_work_of(*table_);
         choose_steps(choice.steps);
         choose_ranks(choice.ranks);
         if (found_.steps.empty() || found_.ranks.empty()) return {"None of the chosen ranks and steps has rows."};
         std::vector<std::int64_t> steps;
         for (const TimelineStep& step : found_.steps) steps.push_back(step.step);
         found_.clocks = tool::ClockShifts(job_, steps);
-        for (std::size_t i = 0; i < found_.ranks.size(); ++i) take_rank(i);
+        for (TimelineStep& step : found_.steps)
+            for (std::size_t i = 0; i < found_.ranks.size(); ++i) take_spans(i, step);
         if (!find_origins())
             return {choice.ranks.empty() && choice.steps.empty()
                         ? "The rows have no start times, so that nothing can be placed on a timeline. (The layout "
@@ -132,21 +132,18 @@ class TimelineFinder {
     /// In which the first blamed rank works clearly, but not exceptionally long.
     [[nodiscard]] std::size_t slow_step() const {
         constexpr double q = 0.8;
+        const StepMatrix of_ranks_ms = own_work_of(*table_);
         std::vector<double> own_ms(table_->steps.size(), NAN);
         for (std::size_t step = 0; step < own_ms.size(); ++step)
             if (table_->steps[step] >= view_.first_blame.first_step &&
                 table_->steps[step] <= view_.first_blame.last_step)
-                own_ms[step] = own_ms_.at(view_.blamed.front(), step);
+                own_ms[step] = of_ranks_ms.at(view_.blamed.front(), step);
         return index_of_quantile(own_ms, q);
     }
 
     void choose_ranks(const std::vector<std::int64_t>& asked) {
-        if (!asked.empty()) {
-            for (const std::int64_t rank : asked)
-                if (const std::size_t index = view_.index_of(rank); index < view_.ranks.size())
-                    add_rank(index, "chosen", most_chosen_ranks);
-            return;
-        }
+        for (const std::int64_t rank : asked) add_rank(view_.index_of(rank), "chosen", most_chosen_ranks);
+        if (!asked.empty()) return;
         std::vector<std::size_t> blamed = view_.blamed;
         std::set<std::optional<std::int64_t>> stages;
         for (const tool::RankRole& rank : view_.who) stages.insert(rank.pp);
@@ -193,28 +190,22 @@ class TimelineFinder {
         found_.ranks.push_back({rank, view_.ranks.size() == 1 ? "" : std::move(why)});
     }
 
-    void take_rank(std::size_t shown_rank) {
+    void take_spans(std::size_t shown_rank, TimelineStep& step) {
         const std::int64_t rank = view_.ranks[found_.ranks[shown_rank].rank];
-        for (TimelineStep& step : found_.steps) {
-            std::vector<TimelineSpan> spans;
-            for (const tool::RunSeries& series : job_.ranks.at(rank))
-                for (const tool::PhaseSeries& phase : series.phases)
-                    take_phase(shown_rank, step.step, series, phase, spans);
-            keep_longest(spans);
-            step.spans.insert(step.spans.end(), spans.begin(), spans.end());
-        }
-    }
-
-    void take_phase(std::size_t shown_rank, std::int64_t step, const tool::RunSeries& series,
-                    const tool::PhaseSeries& phase, std::vector<TimelineSpan>& into) const {
-        const std::size_t index = view_.phase_of(phase.name);
-        if (index == view_.phases.size()) return;
-        const std::int64_t ahead_ns = found_.clocks.ahead_ns(view_.ranks[found_.ranks[shown_rank].rank], step);
-        for (const tool::Sample& sample : phase.samples)
-            if (sample.has_start() && series.steps[sample.step_index] == step)
-                into.push_back({shown_rank, lane_of(phase.clock, sample), index, sample.start_ns - ahead_ns, 0,
-                                sample.duration_ms, static_cast<double>(ahead_ns) * 1e-6, sample.depth(),
-                                sample.collective});
+        const std::int64_t ahead_ns = found_.clocks.ahead_ns(rank, step.step);
+        std::vector<TimelineSpan> spans;
+        for (const tool::RunSeries& series : job_.ranks.at(rank))
+            for (const tool::PhaseSeries& phase : series.phases) {
+                const std::size_t index = view_.phase_of(phase.name);
+                if (index == view_.phases.size()) continue;
+                for (const tool::Sample& sample : phase.samples)
+                    if (sample.has_start() && series.steps[sample.step_index] == step.step)
+                        spans.push_back({shown_rank, lane_of(phase.clock, sample), index, sample.start_ns - ahead_ns, 0,
+                                         sample.duration_ms, static_cast<double>(ahead_ns) * 1e-6, sample.depth(),
+                                         sample.collective});
+            }
+        keep_longest(spans);
+        step.spans.insert(step.spans.end(), spans.begin(), spans.end());
     }
 
     void keep_longest(std::vector<TimelineSpan>& spans) {
@@ -258,7 +249,6 @@ class TimelineFinder {
     const tool::Job& job_;
     const tool::JobTable* table_;
     const JobView& view_;
-    StepMatrix own_ms_;
     std::set<std::size_t> shown_;  // ranks
     Timeline found_;
 };
