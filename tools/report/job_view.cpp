@@ -57,12 +57,6 @@ void find_phases(const std::vector<tool::PhaseSummary>& by_time, JobView& view) 
     view.phases.resize(view.phases.size() - view.left_out_phases);
 }
 
-void find_steps(const Job& job, JobView& view) {
-    const std::vector<std::int64_t> steps = tool::kept_steps(job);
-    view.recorded_steps = job.steps.count;
-    view.steps = merge_bins({steps, steps}, max_columns);
-}
-
 void find_blamed(const tool::Verdict& verdict, JobView& view) {
     std::set<std::size_t> known = {view.ranks.size()};  // that of a rank that the view does not have
     const auto add = [&](const tool::Finding& one, std::int64_t first_step, std::int64_t last_step) {
@@ -115,10 +109,6 @@ std::string JobView::name_rank(std::size_t index) const {
     return fmt::format("rank {}{}", ranks[index], host.empty() ? "" : " (" + host + ")");
 }
 
-std::string JobView::describe_rank(std::size_t index) const {
-    return name_rank(index) + (roles.size() > 1 ? " · " + roles[role[index]] : "");
-}
-
 std::string JobView::label_of(const std::vector<std::size_t>& row) const {
     return row.size() == 1 ? fmt::format("{}", ranks[row.front()])
                            : fmt::format("{}–{}", ranks[row.front()], ranks[row.back()]);
@@ -136,7 +126,9 @@ JobView view_job(const tool::Job& job, const tool::Summary& summary, const tool:
     view.missing_ranks = job.coverage.missing_ranks;
     find_ranks(job, view);
     find_phases(summary.phases, view);
-    find_steps(job, view);
+    const std::vector<std::int64_t> steps = tool::kept_steps(job);
+    view.steps = merge_bins({steps, steps}, max_columns);
+    view.recorded_steps = job.steps.count;
     find_blamed(verdict, view);
     view.slowness_ms.assign(view.ranks.size(), std::numeric_limits<double>::quiet_NaN());
     if (table != nullptr) use_table(*table, view);

@@ -58,8 +58,6 @@ struct JobView {
     [[nodiscard]] std::size_t phase_of(std::string_view name) const;
     /// "rank 5 (node0)".
     [[nodiscard]] std::string name_rank(std::size_t index) const;
-    /// "rank 5 (node0) · stage 1": with its role, as far as that tells it from others.
-    [[nodiscard]] std::string describe_rank(std::size_t index) const;
     /// The numbers of ranks that share a row: "5", "6–9".
     [[nodiscard]] std::string label_of(const std::vector<std::size_t>& row) const;
     /// Indices of ranks that are compared with each other: those of a role, or all where a stage has more work.

@@ -46,7 +46,8 @@ void write_rows(JsonWriter& json, const JobView& view, const HeatMap& heat) {
     for (const tool::RankRole& rank : view.who) hosts_by_name.try_emplace(rank.host, hosts_by_name.size());
     for (const std::vector<std::size_t>& row : heat.rows) {
         labels.push_back(view.label_of(row));
-        who.push_back(row.size() == 1 ? printable(view.describe_rank(row.front())) : "ranks " + labels.back());
+        const std::string role = view.roles.size() > 1 ? " · " + view.roles[view.role[row.front()]] : "";
+        who.push_back(row.size() == 1 ? printable(view.name_rank(row.front()) + role) : "ranks " + labels.back());
         ranks.push_back(view.ranks[row.front()]);
         hosts.push_back(hosts_by_name.at(view.who[row.front()].host));
         blamed.push_back(std::count(view.blamed.begin(), view.blamed.end(), row.front()));
@@ -67,11 +68,8 @@ void write_layer(JsonWriter& json, const JobView& view, const Layer& layer) {
 /// The layers of the heat map in their order, of at most `room` bytes.
 ///
 /// {"colors": [255 pixels, from the neutral ground to the largest values],
-///
 ///  "rows": {"label": ["5", "6–9"], "who": ["rank 5 (node0)", …], "rank": [5, 6], "host": [0, 1], "blamed": [1, 0]},
-///
 ///  "steps": {"first": [100, 110], "last": [100, 110]},
-///
 ///  "layers": [{"phase": name, "measure": name, "title": text, "low": ms, "high": ms, "range": [ms, ms], "data": …}]}
 ///
 /// Colours go from `low` to `high`, on a logarithmic scale. `data` is base64 of zlib's format: a byte for each row and
@@ -104,17 +102,14 @@ PageData write_data(const JobView& view, const HeatMap& heat, std::size_t room) 
 
 std::string head(const std::string& title) {
     const PageText style = page_style();
-    const PageText script = page_script();
-    const std::string policy =
-        fmt::format("default-src 'none'; style-src 'sha256-{}'; img-src data:; script-src 'sha256-{}'", style.sha256,
-                    script.sha256);
     return fmt::format(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{}'; "
+        "img-src data:; script-src 'sha256-{}'\">\n"
         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
         "<meta name=\"generator\" content=\"cep report\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
         "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
-        policy, html_text(title), style.text);
+        style.sha256, page_script().sha256, html_text(title), style.text);
 }
 
 std::string describe_job(const Page& page) {
@@ -127,11 +122,6 @@ std::string describe_job(const Page& page) {
     if (inputs.comparison != nullptr)
         text += fmt::format(". This is B, {}; A is {}", inputs.comparison->b.name, inputs.comparison->a.name);
     return text;
-}
-
-std::string describe_damage(const tool::Job& job) {
-    const std::string gaps = tool::describe_gaps(job.inputs, job.coverage);
-    return gaps.empty() ? "" : "<p class=\"damage\">Not all of it could be read: " + html_text(gaps) + "</p>\n";
 }
 
 std::string navigation(const std::vector<Section>& sections) {
@@ -172,10 +162,13 @@ std::string name_of(const tool::Job& job) {
 /// All but the data and the script. `document` is that of cep summarize.
 std::string body(const Page& page, const tool::Document& document) {
     const std::vector<Section> sections = make_sections(page);
-    std::string html = std::string(patterns) + "<header>\n<h1>" + html_text(name_of(page.inputs.job)) + "</h1>\n<p>" +
-                       html_text(describe_job(page)) + "</p>\n" + describe_damage(page.inputs.job) +
-                       "</header>\n<main>\n<section id=\"verdict\">\n" + tool::html_findings(document) +
-                       "</section>\n" + navigation(sections);
+    const tool::Job& job = page.inputs.job;
+    std::string html = std::string(patterns) + "<header>\n<h1>" + html_text(name_of(job)) + "</h1>\n<p>" +
+                       html_text(describe_job(page)) + "</p>\n";
+    if (const std::string gaps = tool::describe_gaps(job.inputs, job.coverage); !gaps.empty())
+        html += "<p class=\"damage\">Not all of it could be read: " + html_text(gaps) + "</p>\n";
+    html += "</header>\n<main>\n<section id=\"verdict\">\n" + tool::html_findings(document) + "</section>\n" +
+            navigation(sections);
     for (const Section& section : sections) html += html_of(section);
     html += "<section id=\"phases\">\n<h2>Table of phases</h2>\n" + tool::html_tables(document, phase_lines) +
             "</section>\n";

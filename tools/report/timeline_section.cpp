@@ -271,11 +271,10 @@ class SpanRows {
         std::size_t last_rank = most_chosen_ranks;
         double free_from = 0;  // below the two lines that name a rank
         for (auto& [key, y] : y_) {
-            if (std::get<0>(key) != last_rank) {
+            if (std::exchange(last_rank, std::get<0>(key)) != std::get<0>(key)) {
                 bottom_ = std::max(bottom_, free_from) + 12;
                 free_from = bottom_ + 2 * lane_height;
             }
-            last_rank = std::get<0>(key);
             y = bottom_;
             bottom_ += lane_height;
         }
@@ -291,15 +290,14 @@ class SpanRows {
         std::size_t last_lane = 0;
         for (const auto& [key, y] : y_) {
             const auto& [rank, lane, depth] = key;
-            if (rank != last_rank) {
+            const bool is_new = std::exchange(last_rank, rank) != rank;
+            if (is_new) {
                 svg.text("label", {ranks_end, y + 12}, Anchor::end,
                          fmt::format("rank {}", view.ranks[timeline.ranks[rank].rank]));
                 svg.text("tick", {ranks_end, y + 26}, Anchor::end, shorten(timeline.ranks[rank].why, 18));
             }
-            if (rank != last_rank || lane != last_lane)
+            if (std::exchange(last_lane, lane) != lane || is_new)
                 svg.text("tick", {names_end - 8, y + 12}, Anchor::end, shorten(name_of_lane(lane), 9));
-            last_rank = rank;
-            last_lane = lane;
         }
     }
 
@@ -336,13 +334,6 @@ void draw_legend(Svg& svg, const JobView& view, const TimelineStep& step) {
     }
 }
 
-/// When the span began by the clock of its host, where that was set right.
-std::string by_its_clock(const TimelineSpan& span) {
-    return span.ahead_ms == 0
-               ? ""
-               : fmt::format(" ({} by the clock of its host)", format_duration_ms(span.start_ms + span.ahead_ms));
-}
-
 Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
     const TimelineStep& step = timeline.steps[index];
     const SpanRows rows(step);
@@ -362,9 +353,11 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
         const PhaseView& phase = view.phases[span.phase];
         const double from = x(span.start_ms);
         const double length = x(span.start_ms + span.duration_ms) - from;
+        const std::string its_clock =
+            fmt::format(" ({} by the clock of its host)", format_duration_ms(span.start_ms + span.ahead_ms));
         svg.rect("part " + phase.color(), from, rows.y(span), std::max(length, 1.0), lane_height - 3,
                  fmt::format("{}: {}, from {} on{}", phase.name, format_duration_ms(span.duration_ms),
-                             format_duration_ms(span.start_ms), by_its_clock(span)));
+                             format_duration_ms(span.start_ms), span.ahead_ms == 0 ? "" : its_clock));
         if (const auto room = static_cast<std::size_t>(length / 7.5); room >= 4)
             svg.text("on " + phase.color(), {from + 4, rows.y(span) + 11}, Anchor::start,
                      shorten(phase.name, room > phase.name.size() ? room : room - 1));
