@@ -13,7 +13,6 @@ namespace cep::report {
 namespace {
 
 using tool::format_duration_ms;
-using tool::format_integer;
 
 /// The middle of the column that has the step, or of the first one after it; nothing outside of all.
 std::optional<double> x_of_step(const Plot& plot, const Bins& steps, std::int64_t step) {

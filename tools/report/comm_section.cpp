@@ -8,7 +8,6 @@
 #include "base/units.hpp"
 #include "comm/comm_report.hpp"
 #include "report/sections.hpp"
-#include "show/document.hpp"
 
 namespace cep::report {
 namespace {
@@ -30,10 +29,9 @@ bool is_drawn(const SizeReport& size) {
 std::vector<const CommModel*> drawn_models(const comm::CommReport& report) {
     constexpr std::size_t most = 7;
     std::vector<const CommModel*> models;
-    for (const CommModel& model : report.models) {
-        const bool has_sizes = std::any_of(model.sizes.begin(), model.sizes.end(), is_drawn);
-        if (has_sizes && models.size() < most) models.push_back(&model);
-    }
+    for (const CommModel& model : report.models)
+        if (models.size() < most && std::any_of(model.sizes.begin(), model.sizes.end(), is_drawn))
+            models.push_back(&model);
     return models;
 }
 
@@ -54,7 +52,7 @@ void draw_model(Svg& svg, const CommModel& model, const std::string& color, cons
                 std::pow(static_cast<double>(model.fit->max_bytes) / static_cast<double>(model.fit->min_bytes),
                          i / 40.0);
             const double ms = model.fit->time_ms(bytes);
-            line.emplace_back(x(bytes), ms >= y.low() ? y(y.clip(ms)) : NAN);
+            line.emplace_back(x(bytes), y.clip(ms) <= ms ? y(y.clip(ms)) : NAN);
         }
         svg.path("median " + color, line);
     }

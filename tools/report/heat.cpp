@@ -45,7 +45,6 @@ Band find_band(std::size_t phase, const StepMatrix& ms) {
                 band.max_rank[bin] = rank;
             }
         }
-        if (values.empty()) continue;
         for (std::size_t i = 0; i < shares.size(); ++i)
             quantiles[bin][i].push_back(nearest_quantile(values, shares[i]));
     }

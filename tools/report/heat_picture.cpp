@@ -67,28 +67,28 @@ void append_chunk(std::string& png, std::string_view type, std::string_view cont
 }
 
 /// Like "inferno" backwards (van der Walt and Smith, 2015): the lightness falls linearly; a dark page inverts it.
-constexpr std::array<std::uint32_t, 8> stops = {0xeceff3, 0xfbdc8e, 0xfbb04c, 0xf37a2b,
-                                                0xd44842, 0x9f2a63, 0x65156e, 0x2b0a4f};
+constexpr std::array<std::uint32_t, 8> stops = {0xf3efec, 0x8edcfb, 0x4cb0fb, 0x2b7af3,
+                                                0x4248d4, 0x632a9f, 0x6e1565, 0x4f0a2b};  // BGR
 
 /// What has a colour at all is told from the ground.
-std::uint32_t rgb_of(std::size_t shade) {
+std::uint32_t bgr_of(std::size_t shade) {
     if (shade == 0) return stops[0];
     const double at = 1 + static_cast<double>(shade - 1) / (shades - 2) * (stops.size() - 2);
     const auto below = std::min<std::size_t>(static_cast<std::size_t>(at), stops.size() - 2);
-    std::uint32_t rgb = 0;
+    std::uint32_t bgr = 0;
     for (const int shift : {16, 8, 0}) {
         const double a = stops[below] >> shift & 255;
         const double b = stops[below + 1] >> shift & 255;
-        rgb |= static_cast<std::uint32_t>(std::lround(a + (b - a) * (at - static_cast<double>(below)))) << shift;
+        bgr |= static_cast<std::uint32_t>(std::lround(a + (b - a) * (at - static_cast<double>(below)))) << shift;
     }
-    return rgb;
+    return bgr;
 }
 
 /// The colour of missing cells, which does not matter, and those of the scale.
 std::string make_palette() {
     std::string palette(3, '\0');
     for (std::size_t shade = 0; shade < shades; ++shade)
-        for (const int shift : {16, 8, 0}) palette += static_cast<char>(rgb_of(shade) >> shift & 255);
+        for (const int shift : {0, 8, 16}) palette += static_cast<char>(bgr_of(shade) >> shift & 255);
     return palette;
 }
 
@@ -126,10 +126,7 @@ std::string heat_png(const StepMatrix& values, const Range& scale) {
 
 std::vector<std::int64_t> heat_pixels() {
     std::vector<std::int64_t> pixels;
-    for (std::size_t shade = 0; shade < shades; ++shade) {
-        const std::uint32_t rgb = rgb_of(shade);
-        pixels.push_back(std::int64_t{0xff000000} | (rgb & 255) << 16 | (rgb & 0xff00) | rgb >> 16);
-    }
+    for (std::size_t shade = 0; shade < shades; ++shade) pixels.push_back(std::int64_t{0xff000000} | bgr_of(shade));
     return pixels;
 }
 

@@ -15,7 +15,6 @@ namespace cep::report {
 namespace {
 
 using tool::format_duration_ms;
-using tool::format_integer;
 
 /// Three digits, as colours say no more.
 std::string describe_ms(double ms) {

@@ -16,14 +16,7 @@ namespace {
 
 using tool::Job;
 
-/// Says in what the ranks differ: a coordinate that all have is left out.
-std::string role_name(const tool::RankRole& rank, bool has_stages, bool has_positions) {
-    std::string name;
-    if (has_stages && rank.pp) name = fmt::format("stage {}", *rank.pp);
-    if (has_positions && rank.tp) name += fmt::format("{}tp {}", name.empty() ? "" : ", ", *rank.tp);
-    return name.empty() ? "all ranks" : name;
-}
-
+/// Their names say in what the ranks differ: a coordinate that all have is left out.
 void find_roles(JobView& view) {
     const auto differ = [&](auto coordinate) {
         return std::any_of(view.who.begin(), view.who.end(),
@@ -33,19 +26,13 @@ void find_roles(JobView& view) {
     const bool has_positions = differ(&tool::RankRole::tp);
     std::map<std::string, std::size_t> known;
     for (const tool::RankRole& rank : view.who) {
-        const auto [role, is_new] = known.try_emplace(role_name(rank, has_stages, has_positions), view.roles.size());
+        std::string name;
+        if (has_stages && rank.pp) name = fmt::format("stage {}", *rank.pp);
+        if (has_positions && rank.tp) name += fmt::format("{}tp {}", name.empty() ? "" : ", ", *rank.tp);
+        const auto [role, is_new] = known.try_emplace(name.empty() ? "all ranks" : name, view.roles.size());
         if (is_new) view.roles.push_back(role->first);
         view.role.push_back(role->second);
     }
-}
-
-void find_ranks(const Job& job, JobView& view) {
-    for (const auto& [rank, all_series] : job.ranks) {
-        if (all_series.empty()) continue;
-        view.ranks.push_back(rank);
-        view.who.push_back(tool::role_of(rank, all_series));
-    }
-    find_roles(view);
 }
 
 /// The longest step phase comes first, where there is one.
@@ -124,7 +111,12 @@ JobView view_job(const tool::Job& job, const tool::Summary& summary, const tool:
                  const tool::JobTable* table) {
     JobView view;
     view.missing_ranks = job.coverage.missing_ranks;
-    find_ranks(job, view);
+    for (const auto& [rank, all_series] : job.ranks) {
+        if (all_series.empty()) continue;
+        view.ranks.push_back(rank);
+        view.who.push_back(tool::role_of(rank, all_series));
+    }
+    find_roles(view);
     find_phases(summary.phases, view);
     const std::vector<std::int64_t> steps = tool::kept_steps(job);
     view.steps = merge_bins({steps, steps}, max_columns);

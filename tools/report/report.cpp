@@ -56,15 +56,6 @@ void write_rows(JsonWriter& json, const JobView& view, const HeatMap& heat) {
                 [&] { json.members("label", labels, "who", who, "rank", ranks, "host", hosts, "blamed", blamed); });
 }
 
-void write_layer(JsonWriter& json, const JobView& view, const Layer& layer) {
-    const Range& range = layer.cells.range;
-    json.members("phase", printable(view.phases[layer.phase].name), "measure",
-                 measure_names[static_cast<std::size_t>(layer.measure)], "title", printable(describe(layer, view)),
-                 "low", layer.scale.low, "high", layer.scale.high);
-    json.key("range").begin_array().number(range.low).number(range.high).end_array();
-    json.members("data", layer.cells.data);
-}
-
 /// The layers of the heat map in their order, of at most `room` bytes.
 ///
 /// {"colors": [255 pixels, from the neutral ground to the largest values],
@@ -92,8 +83,12 @@ PageData write_data(const JobView& view, const HeatMap& heat, std::size_t room) 
             continue;
         }
         json.begin_object();
-        write_layer(json, view, layer);
-        json.end_object();
+        json.members("phase", printable(view.phases[layer.phase].name), "measure",
+                     measure_names[static_cast<std::size_t>(layer.measure)], "title", printable(describe(layer, view)),
+                     "low", layer.scale.low, "high", layer.scale.high);
+        const Range& range = layer.cells.range;
+        json.key("range").begin_array().number(range.low).number(range.high).end_array();
+        json.members("data", layer.cells.data).end_object();
     }
     json.end_array().end_object();
     for (const char& one : json.finish()) data.json += one == '<' ? "\\u003c" : std::string_view(&one, 1);
@@ -155,8 +150,7 @@ std::string html_of(const Section& section) {
 
 /// The run's name; of rows that have none, what it is.
 std::string name_of(const tool::Job& job) {
-    const bool has_name = !job.runs.empty() && !job.runs.back().run_id.empty();
-    return has_name ? job.runs.back().run_id : "Training job";
+    return job.runs.empty() || job.runs.back().run_id.empty() ? "Training job" : job.runs.back().run_id;
 }
 
 /// All but the data and the script. `document` is that of cep summarize.
@@ -177,14 +171,6 @@ std::string body(const Page& page, const tool::Document& document) {
     return html;
 }
 
-std::string footer(const std::vector<std::string>& left_out) {
-    std::string html =
-        "<footer>\n<p>Written by cep " CEP_VERSION " report. This page needs no network and no other file.</p>\n";
-    for (const std::string& sentence : left_out)
-        html += "<p>To keep the file small: " + html_text(sentence) + ".</p>\n";
-    return html + "</footer>\n";
-}
-
 std::vector<std::string> describe_left_out(const Page& page, const PageData& data) {
     std::vector<std::string> left_out;
     if (data.json.empty() && !page.heat.layers.empty())
@@ -192,8 +178,8 @@ std::vector<std::string> describe_left_out(const Page& page, const PageData& dat
     else if (data.left_out > 0)
         left_out.push_back(tool::format_plural(data.left_out, "view") + " of the heat map had no room");
     if (page.view.left_out_phases > 0)
-        left_out.push_back(
-            fmt::format("{} with less time have no pictures", tool::format_plural(page.view.left_out_phases, "phase")));
+        left_out.push_back(tool::format_plural(page.view.left_out_phases, "phase") +
+                           " with less time have no pictures");
     if (const tool::JobTable* table = page.inputs.table; table != nullptr && table->steps.size() < table->all_steps)
         left_out.push_back(fmt::format("pictures show {} of {} steps, chosen by a hash of their number",
                                        tool::format_count(table->steps.size()), tool::format_count(table->all_steps)));
@@ -210,7 +196,12 @@ Report assemble(const Page& page, const std::string& head, const std::string& bo
     if (needed < max_bytes && !page.heat.layers.empty()) data = write_data(page.view, page.heat, max_bytes - needed);
     Report report;
     report.left_out = describe_left_out(page, data);
-    report.html = head + body + footer(report.left_out);
+    report.html = head + body +
+                  "<footer>\n<p>Written by cep " CEP_VERSION
+                  " report. This page needs no network and no other file.</p>\n";
+    for (const std::string& sentence : report.left_out)
+        report.html += "<p>To keep the file small: " + html_text(sentence) + ".</p>\n";
+    report.html += "</footer>\n";
     if (!data.json.empty())
         report.html += "<script type=\"application/json\" id=\"cep-data\">" + data.json + "</script>\n";
     report.html += script + "</body>\n</html>\n";

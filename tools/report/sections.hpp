@@ -48,15 +48,9 @@ struct PageText {
 [[nodiscard]] PageText page_style();
 [[nodiscard]] PageText page_script();
 
-[[nodiscard]] Section heat_section(const Page& page);
-[[nodiscard]] Section bands_section(const Page& page);
-[[nodiscard]] Section breakdown_section(const Page& page);
-[[nodiscard]] Section waits_section(const Page& page);
-[[nodiscard]] Section timeline_section(const Page& page);
-[[nodiscard]] Section comm_section(const Page& page);
-[[nodiscard]] Section compare_section(const Page& page);
-/// The counters whose names begin with "memory." and end with "_bytes".
-[[nodiscard]] Section memory_section(const Page& page);
-[[nodiscard]] Section what_if_section(const Page& page);
+/// Functions that make the sections of a page, in its order.
+using MakeSection = Section(const Page& page);
+MakeSection compare_section, breakdown_section, heat_section, waits_section, bands_section, what_if_section,
+    timeline_section, comm_section, memory_section;
 
 }  // namespace cep::report

@@ -96,14 +96,12 @@ void Svg::path(std::string_view style, const std::vector<Point>& points, std::st
 void Svg::band(std::string_view style, const std::vector<Point>& upper, const std::vector<Point>& lower) {
     const auto known = [&](std::size_t i) { return i < upper.size() && is_known(upper[i]) && is_known(lower[i]); };
     std::string shape;
-    for (std::size_t first = 0; first < upper.size(); ++first) {
-        if (!known(first)) continue;
-        std::size_t last = first;
-        while (known(last + 1)) ++last;
-        for (std::size_t i = first; i <= last; ++i) shape += (i == first ? "M" : "L") + coordinates(upper[i]);
-        for (std::size_t i = last + 1; i-- > first;) shape += "L" + coordinates(lower[i]);
-        shape += "Z";
-        first = last;
+    std::string back;
+    for (std::size_t i = 0; i < upper.size(); ++i) {
+        if (!known(i)) continue;
+        shape += (back.empty() ? "M" : "L") + coordinates(upper[i]);
+        back.insert(0, "L" + coordinates(lower[i]));
+        if (!known(i + 1)) shape += std::exchange(back, "") + "Z";
     }
     if (!shape.empty()) svg_ += fmt::format("<path class=\"{}\" d=\"{}\"/>\n", style, shape);
 }

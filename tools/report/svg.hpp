@@ -82,7 +82,6 @@ class Axis {
     [[nodiscard]] double operator()(double value) const;
     /// Round values within it, about as many as asked for.
     [[nodiscard]] std::vector<double> ticks(std::size_t about) const;
-    [[nodiscard]] double low() const { return low_; }
     /// The value, or the end of the axis that it is beyond.
     [[nodiscard]] double clip(double value) const { return value < low_ ? low_ : value > high_ ? high_ : value; }
 

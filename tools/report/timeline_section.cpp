@@ -88,9 +88,7 @@ class TimelineFinder {
         choose_steps(choice.steps);
         choose_ranks(choice.ranks);
         if (found_.steps.empty() || found_.ranks.empty()) return {"None of the chosen ranks and steps has rows."};
-        std::vector<std::int64_t> steps;
-        for (const TimelineStep& step : found_.steps) steps.push_back(step.step);
-        found_.clocks = tool::ClockShifts(job_, steps);
+        found_.clocks = tool::ClockShifts(job_, std::vector(shown_steps_.begin(), shown_steps_.end()));
         for (TimelineStep& step : found_.steps)
             for (std::size_t i = 0; i < found_.ranks.size(); ++i) take_spans(i, step);
         if (!find_origins())
@@ -102,15 +100,8 @@ class TimelineFinder {
     }
 
   private:
-    static std::size_t lane_of(tool::Clock clock, const tool::Sample& sample) {
-        if (clock == tool::Clock::host) return host_lane;
-        return clock == tool::Clock::external ? other_clock : first_stream + sample.stream();
-    }
-
     void add_step(std::int64_t step, std::size_t most) {
-        const bool is_known =
-            std::any_of(found_.steps.begin(), found_.steps.end(), [&](const auto& one) { return one.step == step; });
-        if (!is_known && found_.steps.size() < most) found_.steps.push_back({step});
+        if (found_.steps.size() < most && shown_steps_.insert(step).second) found_.steps.push_back({step});
     }
 
     void choose_steps(const std::vector<std::int64_t>& asked) {
@@ -198,11 +189,14 @@ class TimelineFinder {
             for (const tool::PhaseSeries& phase : series.phases) {
                 const std::size_t index = view_.phase_of(phase.name);
                 if (index == view_.phases.size()) continue;
-                for (const tool::Sample& sample : phase.samples)
-                    if (sample.has_start() && series.steps[sample.step_index] == step.step)
-                        spans.push_back({shown_rank, lane_of(phase.clock, sample), index, sample.start_ns - ahead_ns, 0,
-                                         sample.duration_ms, static_cast<double>(ahead_ns) * 1e-6, sample.depth(),
-                                         sample.collective});
+                for (const tool::Sample& sample : phase.samples) {
+                    if (!sample.has_start() || series.steps[sample.step_index] != step.step) continue;
+                    const std::size_t lane = phase.clock == tool::Clock::host       ? host_lane
+                                             : phase.clock == tool::Clock::external ? other_clock
+                                                                                    : first_stream + sample.stream();
+                    spans.push_back({shown_rank, lane, index, sample.start_ns - ahead_ns, 0, sample.duration_ms,
+                                     static_cast<double>(ahead_ns) * 1e-6, sample.depth(), sample.collective});
+                }
             }
         keep_longest(spans);
         step.spans.insert(step.spans.end(), spans.begin(), spans.end());
@@ -249,6 +243,7 @@ class TimelineFinder {
     const tool::Job& job_;
     const tool::JobTable* table_;
     const JobView& view_;
+    std::set<std::int64_t> shown_steps_;
     std::set<std::size_t> shown_;  // ranks
     Timeline found_;
 };
@@ -264,46 +259,42 @@ std::string name_of_lane(std::size_t lane) {
 }
 
 /// Where the rows of a picture are: one for each rank, lane and depth that has spans.
-class SpanRows {
-  public:
+struct SpanRows {
+    std::map<std::tuple<std::size_t, std::size_t, unsigned>, double> y;
+    double bottom = first_row;
+
     explicit SpanRows(const TimelineStep& step) {
-        for (const TimelineSpan& span : step.spans) y_.try_emplace({span.rank, span.lane, span.depth}, 0);
+        for (const TimelineSpan& span : step.spans) y.try_emplace({span.rank, span.lane, span.depth}, 0);
         std::size_t last_rank = most_chosen_ranks;
         double free_from = 0;  // below the two lines that name a rank
-        for (auto& [key, y] : y_) {
+        for (auto& [key, at] : y) {
             if (std::exchange(last_rank, std::get<0>(key)) != std::get<0>(key)) {
-                bottom_ = std::max(bottom_, free_from) + 12;
-                free_from = bottom_ + 2 * lane_height;
+                bottom = std::max(bottom, free_from) + 12;
+                free_from = bottom + 2 * lane_height;
             }
-            y = bottom_;
-            bottom_ += lane_height;
+            at = std::exchange(bottom, bottom + lane_height);
         }
-        bottom_ = std::max(bottom_, free_from);
+        bottom = std::max(bottom, free_from);
     }
 
-    [[nodiscard]] double y(const TimelineSpan& span) const { return y_.at({span.rank, span.lane, span.depth}); }
-    [[nodiscard]] double bottom() const { return bottom_; }
+    [[nodiscard]] double y_of(const TimelineSpan& span) const { return y.at({span.rank, span.lane, span.depth}); }
 
     /// Names of ranks and lanes, each once.
     void draw_names(Svg& svg, const JobView& view, const Timeline& timeline) const {
         std::size_t last_rank = timeline.ranks.size();
         std::size_t last_lane = 0;
-        for (const auto& [key, y] : y_) {
+        for (const auto& [key, at] : y) {
             const auto& [rank, lane, depth] = key;
             const bool is_new = std::exchange(last_rank, rank) != rank;
             if (is_new) {
-                svg.text("label", {ranks_end, y + 12}, Anchor::end,
+                svg.text("label", {ranks_end, at + 12}, Anchor::end,
                          fmt::format("rank {}", view.ranks[timeline.ranks[rank].rank]));
-                svg.text("tick", {ranks_end, y + 26}, Anchor::end, shorten(timeline.ranks[rank].why, 18));
+                svg.text("tick", {ranks_end, at + 26}, Anchor::end, shorten(timeline.ranks[rank].why, 18));
             }
             if (std::exchange(last_lane, lane) != lane || is_new)
-                svg.text("tick", {names_end - 8, y + 12}, Anchor::end, shorten(name_of_lane(lane), 9));
+                svg.text("tick", {names_end - 8, at + 12}, Anchor::end, shorten(name_of_lane(lane), 9));
         }
     }
-
-  private:
-    std::map<std::tuple<std::size_t, std::size_t, unsigned>, double> y_;
-    double bottom_ = first_row;
 };
 
 /// A line from the ends of a collective's parts, which end together, rank by rank.
@@ -311,7 +302,7 @@ void draw_joins(Svg& svg, const TimelineStep& step, const SpanRows& rows, const 
     std::map<std::size_t, std::vector<Point>> ends;
     for (const TimelineSpan& span : step.spans)
         if (span.join > 0)
-            ends[span.join].emplace_back(x(span.start_ms + span.duration_ms), rows.y(span) + lane_height / 2);
+            ends[span.join].emplace_back(x(span.start_ms + span.duration_ms), rows.y_of(span) + lane_height / 2);
     if (ends.size() > 60) return;  // they would hide the spans
     for (auto& [join, points] : ends) {
         std::sort(points.begin(), points.end(), [](Point a, Point b) { return a.second < b.second; });
@@ -338,7 +329,7 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
     const TimelineStep& step = timeline.steps[index];
     const SpanRows rows(step);
     const std::string title = fmt::format("Step {}", tool::format_integer(step.step));
-    const Plot plot{.left = names_end, .right = picture_width - 16, .top = first_row - 4, .bottom = rows.bottom() + 4};
+    const Plot plot{.left = names_end, .right = picture_width - 16, .top = first_row - 4, .bottom = rows.bottom + 4};
     Svg svg(
         fmt::format("timeline-{}", index), plot, title + " on a few ranks",
         "One row for each stream of each rank, time from left to right. Thin lines join the parts of one collective.");
@@ -355,11 +346,11 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t index) {
         const double length = x(span.start_ms + span.duration_ms) - from;
         const std::string its_clock =
             fmt::format(" ({} by the clock of its host)", format_duration_ms(span.start_ms + span.ahead_ms));
-        svg.rect("part " + phase.color(), from, rows.y(span), std::max(length, 1.0), lane_height - 3,
+        svg.rect("part " + phase.color(), from, rows.y_of(span), std::max(length, 1.0), lane_height - 3,
                  fmt::format("{}: {}, from {} on{}", phase.name, format_duration_ms(span.duration_ms),
                              format_duration_ms(span.start_ms), span.ahead_ms == 0 ? "" : its_clock));
         if (const auto room = static_cast<std::size_t>(length / 7.5); room >= 4)
-            svg.text("on " + phase.color(), {from + 4, rows.y(span) + 11}, Anchor::start,
+            svg.text("on " + phase.color(), {from + 4, rows.y_of(span) + 11}, Anchor::start,
                      shorten(phase.name, room > phase.name.size() ? room : room - 1));
     }
     if (!timeline.each_from_zero) draw_joins(svg, step, rows, x);

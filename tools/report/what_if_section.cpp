@@ -23,11 +23,6 @@ struct Loss {
     double ms = 0;  // of a step
 };
 
-/// What a step gains, as far as its text would show it.
-std::string describe_gain(double ms, const Replay& replay) {
-    return std::abs(ms) < 5e-4 * replay.replayed_ms ? "no difference" : format_change_ms(-ms);
-}
-
 /// They sum to the difference.
 std::vector<Loss> losses_of(const Replay& replay) {
     const double all_ms = replay.replayed_ms - replay.ideal_ms;
@@ -56,21 +51,15 @@ std::vector<Bar> waterfall_of(const Replay& replay) {
     double at = replay.replayed_ms;
     for (const Loss& loss : losses_of(replay)) {
         const double next = at - loss.ms;
+        const bool is_shown = std::abs(loss.ms) >= 5e-4 * replay.replayed_ms;  // by the digits of its text
         add("without " + loss.label, loss.ms >= 0 ? "loss" : "gain", std::min(at, next), std::max(at, next),
-            describe_gain(loss.ms, replay));
+            is_shown ? format_change_ms(-loss.ms) : "no difference");
         at = next;
     }
     add("ideal: all ranks even", "ideal", 0, replay.ideal_ms,
         fmt::format("{} ({:.1f} % less)", format_duration_ms(replay.ideal_ms),
                     100 * (1 - replay.ideal_ms / replay.replayed_ms)));
     return bars;
-}
-
-Figure draw_waterfall(const Replay& replay, double most_ms) {
-    return {bars_html(waterfall_of(replay), most_ms,
-                      "A waterfall: the step as observed, as replayed, what each source of unevenness costs, and the "
-                      "step that is left when all are gone."),
-            "Mean of the replayed steps. The sources are evened out one after the other, so that their costs add up."};
 }
 
 /// On the scale of the waterfall.
@@ -120,7 +109,11 @@ Section what_if_section(const Page& page) {
         "left.",
         tool::format_plural(replay.steps, "step"));
     const double most_ms = std::max(replay.observed_ms, replay.replayed_ms);
-    section.figures.push_back(draw_waterfall(replay, most_ms));
+    section.figures.push_back(
+        {bars_html(waterfall_of(replay), most_ms,
+                   "A waterfall: the step as observed, as replayed, what each source of unevenness costs, and the step "
+                   "that is left when all are gone."),
+         "Mean of the replayed steps. The sources are evened out one after the other, so that their costs add up."});
     if (const Findings causes = verdict.causes(); !causes.empty())
         section.figures.push_back(draw_causes(causes, replay, most_ms));
     return section;

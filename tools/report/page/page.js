@@ -90,8 +90,7 @@
         this.said,
       );
       this.svg.closest("figure").before(this.controls);
-      this.svg.classList.add("zooms");
-      this.svg.setAttribute("tabindex", "0");
+      fill(this.svg, { class: "zooms", tabindex: 0 });
       for (const name of ["pointerdown", "pointermove", "pointerup", "dblclick", "keydown"])
         this.svg.addEventListener(name, (event) => this[name](event));
     }
@@ -253,15 +252,6 @@
       return low * (high / low) ** ((code - 1) / 254);
     }
 
-    /** A pixel for each code. */
-    palette() {
-      const { low, high } = this.layer;
-      const share = (code) => (code > 1 && Math.log(this.valueOf(code) / low) / Math.log(high / low)) || 0;
-      return Uint32Array.from({ length: 256 }, (_, code) =>
-        code ? data.colors[Math.round(254 * clamp(share(code), 0, 1))] : 0,
-      );
-    }
-
     draw() {
       if (!this.layer) return;
       const scale = (this.svg.getBoundingClientRect().width / this.svg.viewBox.baseVal.width) * devicePixelRatio;
@@ -279,13 +269,14 @@
 
     /** Each pixel has the largest of its cells. */
     paint(pixels, width) {
-      const palette = this.palette();
+      const { low, high } = this.layer;
+      const share = (code) => (code > 1 && Math.log(this.valueOf(code) / low) / Math.log(high / low)) || 0;
+      const pixelOf = (code) => code && data.colors[Math.round(254 * clamp(share(code), 0, 1))];
+      const palette = Uint32Array.from({ length: 256 }, (_, code) => pixelOf(code));
       this.ys.forEach(([firstRow, lastRow], y) => {
         const most = new Uint8Array(this.columns);
-        for (let row = firstRow; row <= lastRow; row += 1) {
-          const from = this.order[row] * this.columns;
-          for (let i = 0; i < this.columns; i += 1) most[i] = Math.max(most[i], this.codes[from + i]);
-        }
+        for (let row = firstRow; row <= lastRow; row += 1)
+          for (let i = 0; i < this.columns; i += 1) most[i] = Math.max(most[i], this.codeOf(row, i));
         this.xs.forEach(([first, last], x) => {
           let code = most[first];
           for (let i = first + 1; i <= last; i += 1) code = Math.max(code, most[i]);
@@ -317,13 +308,12 @@
         labels.push(label(style, this.left - 6, y, "end", data.rows.label[this.order[row]]));
       }
       put("heat-rows", labels);
-      const parts = Math.min(8, last - first) || 1;
-      const columns = [];
-      for (let i = 0; i <= parts && i <= last - first; i += 1) {
-        const column = first + Math.floor((i * (last - first)) / parts);
+      const parts = Math.min(8, last - first);
+      const columns = Array.from({ length: parts + 1 }, (_, i) => {
+        const column = first + Math.floor((i * (last - first)) / (parts || 1));
         const x = this.left + this.placeOfCell(0, column)[0] * this.width;
-        columns.push(label("tick", x, this.bottom + 16, "middle", number(data.steps.first[column])));
-      }
+        return label("tick", x, this.bottom + 16, "middle", number(data.steps.first[column]));
+      });
       put("heat-columns", columns);
       const steps = range(data.steps.first[first], data.steps.last[last]);
       this.where.textContent = `${lastRow - firstRow + 1} of ${this.rows} rows, ${steps}`;
