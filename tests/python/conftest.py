@@ -79,13 +79,16 @@ def end_ns(span):
 
 
 class RankFiles:
-    """The rank files under one output directory."""
+    """The rank files under one output directory. The test's profiler is closed before they are read."""
 
     def __init__(self, output_dir):
         self.output_dir = Path(output_dir)
         self.directory = self.output_dir / "cuda_event_profiler"
+        self.profiler = None
 
     def rows(self, rank=0):
+        if self.profiler is not None:
+            self.profiler.close()
         text = (self.directory / f"cuda_events_rank_{rank}.jsonl").read_text(encoding="utf-8")
         assert text.endswith("\n"), "a file consists of whole lines"
         return [json.loads(line) for line in text.splitlines()]
@@ -107,11 +110,16 @@ def files(tmp_path):
 
 
 @pytest.fixture
-def profiler(tmp_path):
+def files_while_open(tmp_path):
+    return RankFiles(tmp_path)
+
+
+@pytest.fixture
+def profiler(tmp_path, files):
     """A profiler that records every step, in step 0."""
     import cep
 
-    profiler = cep.Profiler(tmp_path, record_every_n_steps=1)
+    profiler = files.profiler = cep.Profiler(tmp_path, record_every_n_steps=1)
     profiler.step(0)
     yield profiler
     profiler.close()

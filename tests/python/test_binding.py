@@ -129,7 +129,6 @@ def test_many_blocks_of_one_region_may_be_open(profiler, files):
     for _ in range(50):
         region.__exit__(None, None, None)
     region.__exit__(None, None, None)  # one too many
-    profiler.close()
     assert [row["depth"] for row in files.spans("outer")] == list(range(49, -1, -1))
 
 
@@ -151,7 +150,6 @@ def test_blocks_of_threads_that_overlap_end_their_own_spans(profiler, files):
     leave.wait()
     for thread in threads:
         thread.join()
-    profiler.close()
     assert len(files.spans("shared")) == 16 and profiler.stats.open_spans == 0
 
 
@@ -213,7 +211,6 @@ def test_regions_work_in_an_exit_stack(profiler, files):
     with contextlib.ExitStack() as stack:
         for name in ("outer", "inner"):
             assert stack.enter_context(profiler.region(name)).name == name
-    profiler.close()
     assert [(row["name"], row["depth"]) for row in files.spans()] == [("inner", 1), ("outer", 0)]
 
 
@@ -221,7 +218,6 @@ def test_calls_of_with_blocks_are_found_on_the_class(profiler, files):
     region = profiler.region("forward")
     assert cep.Region.__enter__(region) is region
     cep.Region.__exit__(region, None, None, None)
-    profiler.close()
     assert len(files.spans("forward")) == 1
 
 
@@ -259,7 +255,6 @@ def test_a_decorated_method_is_bound(profiler, files, monkeypatch):
     assert model.forward(3) == (model, 3)
     bound = model.forward
     assert bound(4) == (model, 4) and Model.forward(model, value=5) == (model, 5)
-    profiler.close()
     assert len(files.spans("method")) == 3
 
 

@@ -19,7 +19,6 @@ def test_a_copy_of_a_profiler_is_off_and_leaves_the_original_on(files, profiler,
     with twin.region("forward"), profiler.region("forward"):
         twin.step(5)
     twin.close()
-    profiler.close()
     assert [row["step"] for row in files.spans()] == [0]
 
 
@@ -29,7 +28,6 @@ def test_a_copy_of_a_region_times_nothing(files, profiler, copied):
     assert twin.name == "forward"
     with twin:
         pass
-    profiler.close()
     assert files.spans() == []
 
 
@@ -49,7 +47,6 @@ def test_what_holds_a_profiler_can_be_copied(files, profiler, copied):
     model = Model(profiler)
     twin = copied(model)
     assert twin.forward() == model.forward() == 1.0
-    profiler.close()
     assert len(files.spans("forward")) == (2 if copied is copy.copy else 1)  # a shallow copy has the same profiler
 
 

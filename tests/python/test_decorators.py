@@ -15,7 +15,6 @@ def test_each_call_of_a_function_is_a_span(profiler, files):
 
     assert (add(1), add(1, b=2)) == (2, 3)
     assert (add.__name__, add.__doc__) == ("add", "Adds.")
-    profiler.close()
     assert len(files.spans("forward")) == 2
 
 
@@ -25,7 +24,6 @@ def test_a_function_may_call_itself(profiler, files):
         return 1 + (visit(depth - 1) if depth else 0)
 
     assert visit(4) == 5
-    profiler.close()
     assert len({row["depth"] for row in files.spans("visit")}) == 5
 
 
@@ -36,7 +34,6 @@ def test_a_function_that_raises_is_marked(profiler, files):
 
     with pytest.raises(LookupError):
         fail()
-    profiler.close()
     assert files.span("forward")["error"] == "LookupError"
 
 
@@ -57,7 +54,6 @@ def test_a_coroutines_span_lasts_until_it_returns(profiler, files):
         return await task
 
     assert asyncio.run(main()) == "saved"
-    profiler.close()
     save, meanwhile = files.span("save"), files.span("meanwhile")
     assert save["start_ns"] <= meanwhile["start_ns"]
     assert end_ns(save) >= end_ns(meanwhile)
@@ -83,7 +79,6 @@ def test_interleaved_coroutines_keep_their_spans_apart(profiler, files):
         await second
 
     asyncio.run(main())
-    profiler.close()
     between = files.span("between")
     first, second = sorted(files.spans("load"), key=lambda row: row["start_ns"])
     assert end_ns(first) <= between["start_ns"]
@@ -103,7 +98,6 @@ def test_a_cancelled_coroutine_is_marked(profiler, files):
             await task
 
     asyncio.run(main())
-    profiler.close()
     assert files.span("load")["error"] == "CancelledError"
 
 
@@ -115,7 +109,6 @@ def test_a_generator_has_a_span_for_each_of_its_turns(profiler, files):
         return "end"
 
     assert list(batches(3)) == [0, 1, 2]
-    profiler.close()
     assert len(files.spans("data_load")) == 4
 
 
@@ -128,7 +121,6 @@ def test_a_generators_span_does_not_contain_its_consumer(profiler, files):
     for _ in batches():
         with profiler.region("forward"):
             pass
-    profiler.close()
     assert {row["depth"] for row in files.spans("forward")} == {row["depth"] for row in files.spans("data_load")}
 
 
@@ -182,5 +174,4 @@ def test_an_async_generator_has_a_span_for_each_of_its_turns(profiler, files):
         return [number async for number in batches()]
 
     assert asyncio.run(main()) == [0, 1, 2]
-    profiler.close()
     assert [row.get("error") for row in files.spans("data_load")] == [None] * 4

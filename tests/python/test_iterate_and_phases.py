@@ -10,7 +10,6 @@ from conftest import end_ns
 
 def test_each_wait_for_an_item_is_a_span_on_the_host_clock(profiler, files):
     assert list(profiler.iterate("data_load", [10, 20, 30])) == [10, 20, 30]
-    profiler.close()
     rows = files.spans("data_load")
     assert len(rows) == 4, "the last wait only finds the end"
     assert {row["clock"] for row in rows} == {"host"}
@@ -22,7 +21,6 @@ def test_the_body_is_not_part_of_the_wait(profiler, files):
     for _ in profiler.iterate("data_load", range(2)):
         with profiler.region("forward"):
             pass
-    profiler.close()
     assert {row["depth"] for row in files.spans("forward")} == {row["depth"] for row in files.spans("data_load")}
 
 
@@ -44,7 +42,6 @@ def test_a_loader_that_raises_is_marked(profiler, files):
 
     with pytest.raises(OSError):
         list(profiler.iterate("data_load", loader()))
-    profiler.close()
     assert [row.get("error") for row in files.spans("data_load")] == [None, "OSError"]
 
 
@@ -62,7 +59,6 @@ def test_phases_follow_each_other_without_a_gap(profiler, files):
     profiler.phase("backward")
     profiler.phase("optimizer", kind="other")
     profiler.end_phase()
-    profiler.close()
     rows = files.spans()
     assert [row["name"] for row in rows] == ["forward", "backward", "optimizer"]
     assert rows[2]["kind"] == "other"
@@ -75,7 +71,6 @@ def test_ending_no_phase_does_nothing(profiler, files):
     profiler.phase("forward")
     profiler.end_phase()
     profiler.end_phase()
-    profiler.close()
     assert len(files.spans()) == 1
 
 
@@ -92,5 +87,4 @@ def test_each_thread_has_a_phase_of_its_own(profiler, files):
     worker.join()
     assert profiler.stats.open_spans == 1
     profiler.end_phase()
-    profiler.close()
     assert sorted(row["name"] for row in files.spans()) == ["forward", "load"]

@@ -43,7 +43,6 @@ def test_an_exception_marks_the_row_and_passes_through(profiler, files, error):
     with pytest.raises(error):
         with profiler.region("forward"):
             raise error("out of luck")
-    profiler.close()
     assert files.span("forward")["error"] == error.__name__
 
 
@@ -52,7 +51,6 @@ def test_an_exception_with_an_endless_name_is_cut_to_what_a_row_holds(profiler, 
     with pytest.raises(error):
         with profiler.region("forward"):
             raise error
-    profiler.close()
     assert files.span("forward")["error"] == "Ü" * 31
 
 
@@ -64,14 +62,12 @@ def test_closing_a_generator_inside_a_region_is_not_an_error(profiler, files):
     generator = batches()
     next(generator)
     generator.close()
-    profiler.close()
     assert "error" not in files.span("forward")
 
 
 def test_attributes_are_in_the_row(profiler, files):
     with profiler.region("all_reduce", bytes=4096, flops=2.5e9, group="dp", coll=17, meta={"bucket": 3}):
         pass
-    profiler.close()
     row = files.span("all_reduce")
     assert (row["kind"], row["bytes"], row["flops"], row["group"], row["coll"]) == ("comm", 4096, 2.5e9, "dp", 17)
     assert row["meta"] == {"bucket": 3}
@@ -80,7 +76,6 @@ def test_attributes_are_in_the_row(profiler, files):
 def test_attributes_not_given_are_not_in_the_row(profiler, files):
     with profiler.region("all_reduce", group="dp", coll=0):
         pass
-    profiler.close()
     row = files.span("all_reduce")
     assert row["coll"] == 0
     assert not {"bytes", "flops", "meta"} & row.keys()
@@ -90,7 +85,6 @@ def test_an_error_keeps_the_attributes_of_the_begin(profiler, files):
     with pytest.raises(ValueError):
         with profiler.region("all_reduce", group="dp", coll=1, bytes=8):
             raise ValueError
-    profiler.close()
     row = files.span("all_reduce")
     assert (row["error"], row["group"], row["coll"], row["bytes"]) == ("ValueError", "dp", 1, 8)
 
@@ -139,7 +133,6 @@ def test_the_kind_is_as_given_or_as_the_words_of_the_name_say(profiler, files):
         pass
     with profiler.region("comma"):
         pass
-    profiler.close()
     assert [row["kind"] for row in files.spans()] == ["other", "comm", "other"]
 
 
@@ -149,7 +142,6 @@ def test_streams_of_other_libraries_are_accepted(profiler, files):
     for stream in (torch_stream, cupy_stream, 0):
         with profiler.region("forward", stream=stream):
             pass
-    profiler.close()
     assert len(files.spans("forward")) == 3
 
 
@@ -315,5 +307,4 @@ def test_open_spans_are_one_for_each_key_and_end_as_not_finished_when_another_be
     spans.abandon()
     assert not spans
     spans.end(2)
-    profiler.close()
     assert [row.get("error") for row in files.spans("forward")] == ["NotFinished", None, "LookupError", "NotFinished"]

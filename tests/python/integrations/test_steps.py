@@ -14,8 +14,9 @@ from cep.torch._training import TrainingSteps  # noqa: E402
 
 
 @pytest.fixture
-def profiler(tmp_path):
+def profiler(tmp_path, files):
     with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
+        files.profiler = profiler
         yield profiler
 
 
@@ -29,7 +30,6 @@ def test_a_phase_that_never_ended_is_marked_when_the_next_begins(files, profiler
     phase.begin(None)
     phase.begin(None)
     phase.end(None)
-    profiler.close()
     assert errors(files) == ["NotFinished", None]
 
 
@@ -42,12 +42,10 @@ def test_an_action_of_lightning_that_raised_is_marked_at_the_end_of_its_step(fil
     trainer.profiler.start("[Strategy]Single.batch_to_device")
     actions.remove()
     profiler.step(1)
-    profiler.close()
     assert [row.get("error") for row in files.spans("host_to_device")] == ["NotFinished"]
 
 
 def test_an_end_without_a_begin_is_nothing(files, profiler):
     profiler.step(0)
     Phase(profiler.region("backward")).end(None)
-    profiler.close()
     assert errors(files) == []

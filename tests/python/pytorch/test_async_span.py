@@ -41,7 +41,6 @@ def test_it_ends_with_its_future_and_has_its_attributes(files, profiler):
     assert profiler.stats.open_spans == 1
     (callback,) = future.callbacks
     callback(future)
-    profiler.close()
     row = files.span("all_reduce")
     assert (row["kind"], row["clock"], row["bytes"], row["group"], row["coll"]) == ("comm", "host", 64, "world", 3)
     assert "error" not in row
@@ -50,7 +49,6 @@ def test_it_ends_with_its_future_and_has_its_attributes(files, profiler):
 def test_a_call_that_raised_or_has_no_future_is_marked(files, profiler):
     begin(profiler).fail(OSError)
     end_with(begin(profiler), None)
-    profiler.close()
     assert [row["error"] for row in files.spans("all_reduce")] == ["OSError", "Unmeasured"]
 
 
@@ -62,19 +60,18 @@ def test_it_is_no_part_of_the_depth_of_what_begins_meanwhile(files, profiler):
         pass
     for future in futures:
         future.callbacks[0](future)
-    profiler.close()
     assert [row["depth"] for row in files.spans("all_reduce")] == [0, 0]
     assert (files.span("training_step")["depth"], files.span("forward")["depth"]) == (0, 1)
 
 
 @pytest.mark.parametrize("who", ["step", "backward", "optimizer"])
-def test_who_knows_that_it_has_ended_does_not_leave_its_end_to_the_callback(files, profiler, trainer, who):
+def test_who_knows_that_it_has_ended_does_not_leave_its_end_to_the_callback(files_while_open, profiler, trainer, who):
     future = Future()
     end_with(begin(profiler), future)
     with cep.torch.instrument(profiler, trainer.model, trainer.optimizer, memory=False):
         loss = trainer.loss()
         profiler.flush()
-        assert files.spans("all_reduce") == []  # not done
+        assert files_while_open.spans("all_reduce") == []  # not done
         future.is_done = True
         if who == "step":
             profiler.step(1)
@@ -83,11 +80,11 @@ def test_who_knows_that_it_has_ended_does_not_leave_its_end_to_the_callback(file
         else:
             trainer.optimizer.step()
         profiler.flush()
-        row = files.span("all_reduce")
+        row = files_while_open.span("all_reduce")
         assert row["step"] == 0
         if who == "backward":
-            assert end_ns(row) <= end_ns(files.span("backward"))
+            assert end_ns(row) <= end_ns(files_while_open.span("backward"))
     future.callbacks[0](future)  # late
     profiler.close()
-    assert len(files.spans("all_reduce")) == 1
+    assert len(files_while_open.spans("all_reduce")) == 1
     assert profiler.stats.open_spans == 0

@@ -33,7 +33,6 @@ def test_a_copy_of_an_instrumented_model_works_and_is_not_instrumented(files, pr
         for twin in (copy.deepcopy(trainer.model), AveragedModel(trainer.model)):
             assert torch.equal(twin(trainer.batch), twin(trainer.batch))
         copy.deepcopy(trainer.optimizer).step()
-    profiler.close()
     assert names(files) == []
 
 
@@ -179,7 +178,6 @@ def test_a_model_that_returns_a_parameter_gathers_no_hooks(files, profiler, make
             trainer.optimizer.step()
         assert len(trainer.model.weight._backward_hooks) <= 1
     assert not trainer.model.weight._backward_hooks
-    profiler.close()
     assert len(files.spans("backward")) == 5
 
 
@@ -297,7 +295,6 @@ def test_an_optimizer_step_that_raised_is_marked_and_ends_with_the_next_phase(fi
             optimizer.step()
         optimizer.fails = False
         optimizer.step()
-    profiler.close()
     failed, good = files.spans("optimizer")
     assert failed["error"] in ("FloatingPointError", "NotFinished") and "error" not in good
 
@@ -307,7 +304,6 @@ def test_a_backward_through_two_models_is_one_row(files, profiler, make_trainer)
     with cep.torch.instrument(profiler, first.model, first.optimizer):
         with cep.torch.instrument(profiler, second.model, second.optimizer):
             (first.model(first.batch).sum() + second.model(second.batch).sum()).backward()
-    profiler.close()
     assert sorted(names(files)) == ["backward", "forward", "forward"]
 
 

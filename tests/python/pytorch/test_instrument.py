@@ -34,7 +34,6 @@ def instrumented(trainer, profiler, **options):
 def test_a_step_is_forward_backward_and_optimizer_in_this_order(files, profiler, trainer):
     with instrumented(trainer, profiler):
         trainer.train()
-    profiler.close()
     rows = sorted(files.spans(), key=lambda row: row["start_ns"])
     assert [row["name"] for row in rows] == PHASES
     assert {row["kind"] for row in rows} == {"compute"}
@@ -65,14 +64,12 @@ def test_each_of_several_optimizers_is_timed(files, profiler, trainer):
         trainer.loss().backward()
         first.step()
         second.step()
-    profiler.close()
     assert [row["seq"] for row in files.spans("optimizer")] == [0, 1]
 
 
 def test_a_checkpointed_model_itself_is_not_forward_twice(files, profiler, trainer):
     with instrumented(trainer, profiler):
         checkpoint(trainer.model, trainer.batch, use_reentrant=False).pow(2).mean().backward()
-    profiler.close()
     assert sorted(names(files)) == ["backward", "forward"]
 
 
@@ -83,7 +80,6 @@ def test_a_model_that_is_checkpointed_late_is_not_forward_twice(files, profiler,
         for _ in range(20):
             trainer.model(batch)
         checkpoint(trainer.model, batch, use_reentrant=reentrant).pow(2).mean().backward()
-    profiler.close()
     found = Counter(names(files))
     assert (found["forward"], found["forward_no_grad"]) == ((20, 1) if reentrant else (21, 0))
 
@@ -107,7 +103,6 @@ def test_a_forward_that_raises_is_marked_and_the_next_one_is_not(files, profiler
             trainer.train()
         trainer.model.fails = False
         trainer.train()
-    profiler.close()
     failed, good = files.spans("forward")
     assert failed["error"] in ("KeyError", "NotFinished") and "error" not in good
     assert sorted(names(files)) == sorted(["forward", *PHASES])
@@ -139,7 +134,6 @@ def test_a_backward_that_raises_is_marked_and_the_next_one_is_not(files, profile
             else:
                 loss.backward()
                 trainer.optimizer.step()
-    profiler.close()
     failed, good = files.spans("backward")
     assert failed["error"] == "NotFinished" and failed["step"] == 0
     assert "error" not in good and good["step"] == 1
@@ -158,7 +152,6 @@ def test_backward_lasts_until_callbacks_that_others_queued_are_done(files, profi
         loss = trainer.loss()
         trainer.model[0].weight.register_hook(lambda gradient: queue(wait))
         loss.backward()
-    profiler.close()
     backward, waiting = files.span("backward"), files.span("waiting_for_collectives")
     assert backward["start_ns"] <= waiting["start_ns"] and end_ns(waiting) <= end_ns(backward)
 
@@ -173,7 +166,6 @@ def test_a_closures_forward_and_backward_are_not_optimizer_time(files, profiler,
     with instrumented(trainer, profiler):
         assert trainer.optimizer.step(closure).requires_grad
         trainer.optimizer.step(closure=closure)
-    profiler.close()
     rows = sorted(files.spans(), key=lambda row: row["start_ns"])
     assert [row["name"] for row in rows] == PHASES * 2
     assert all(end_ns(before) <= after["start_ns"] for before, after in zip(rows, rows[1:]))
@@ -200,7 +192,6 @@ def test_a_closure_that_raises_leaves_no_optimizer_time(files, profiler, trainer
         with pytest.raises(OverflowError):
             trainer.optimizer.step(closure)
         trainer.train()
-    profiler.close()
     assert [row.get("error") for row in files.spans("optimizer")] == [None]
 
 
@@ -215,7 +206,6 @@ def test_the_wrappers_of_frameworks_are_seen_through(files, profiler, trainer):
     wrapper = Wrapper(trainer.optimizer)
     with cep.torch.instrument(profiler, trainer.model, wrapper):
         wrapper.step()
-    profiler.close()
     assert names(files) == ["optimizer"]
 
 
@@ -274,7 +264,6 @@ def test_the_backward_is_found_in_any_form_of_output(files, profiler, trainer, p
         packing(trainer.batch)
         tensors = list(cep.torch._instrument.tensors_in(packing.output))
         tensors[0].sum().backward()
-    profiler.close()
     assert names(files) == ["forward", "backward"]
 
 
@@ -289,7 +278,6 @@ def test_a_trainers_own_hooks_of_an_output_run_and_are_removed(files, profiler, 
         handle, other = output.register_hook(hook("removed")), output.register_hook(hook("last"))
         handle.remove()
         output.sum().backward()
-    profiler.close()
     assert seen == ["first"] * has_hook_before + ["last"] and names(files) == ["forward", "backward"]
 
 
@@ -312,7 +300,6 @@ def test_removing_leaves_nothing_behind(files, profiler, trainer):
     handle.remove()
     handle.remove()
     trainer.train()
-    profiler.close()
     assert files.spans() == []
     assert not trainer.model._forward_hooks and not trainer.model._forward_pre_hooks
     assert trainer.optimizer.step == step
@@ -328,7 +315,6 @@ def test_a_prefix_tells_models_apart(files, profiler, make_trainer):
     with instrumented(generator, profiler, prefix="generator."), instrumented(critic, profiler, prefix="critic."):
         generator.train()
         critic.train()
-    profiler.close()
     assert names(files) == [f"{model}.{phase}" for model in ("generator", "critic") for phase in PHASES]
 
 
@@ -342,7 +328,6 @@ def test_memory_counters_that_fail_are_a_warning_and_the_step_goes_on(files, pro
         with pytest.warns(RuntimeWarning, match="no statistics"):
             trainer.train()
         trainer.train()
-    profiler.close()
     assert names(files) == PHASES * 2
 
 
@@ -389,7 +374,6 @@ def test_the_profiler_comes_first_or_by_name_and_where_it_stood_once_with_a_warn
         handle = cep.torch.instrument(model, optimizer, profiler)
     with handle:
         trainer.train()
-    profiler.close()
     assert names(files) == PHASES
 
 

@@ -74,14 +74,12 @@ def test_steps_go_on_when_it_is_iterated_again(files, profiler, model):
     for _ in range(2):
         for batch in traced:
             model(batch)
-    profiler.close()
     assert sorted(by_step(files)) == [7, 8, 9, 10]
     assert traced.next_step == 11
 
 
 def test_a_step_of_several_batches(files, profiler, model):
     train(model, batches(4), profiler, batches_per_step=2)
-    profiler.close()
     steps = by_step(files)
     assert sorted(steps) == [0, 1]
     names = [row["name"] for row in steps[1]]
@@ -91,14 +89,12 @@ def test_a_step_of_several_batches(files, profiler, model):
 
 def test_a_last_step_of_fewer_batches_ends_with_the_loader(files, profiler, model):
     train(model, batches(3), profiler, batches_per_step=2)
-    profiler.close()
     assert [row["name"] for row in by_step(files)[1]].count("training_step") == 1
     assert profiler.stats.open_spans == 0
 
 
 def test_the_end_of_a_loader_without_a_length_is_marked(files, profiler, model):
     train(model, Stream(2), profiler)
-    profiler.close()
     steps = by_step(files)
     assert "error" not in steps[1][0]
     assert [row["error"] for row in steps[2] if row["name"] == "training_step"] == ["NotFinished"]
@@ -112,7 +108,6 @@ def test_a_loop_that_is_left_leaves_nothing_behind(files, profiler, model):
     loop.close()
     profiler.step(1)
     model(torch.ones(2, 8))
-    profiler.close()
     assert [row["name"] for row in files.spans()].count("forward") == 1
     assert model.__dict__.keys() == before.keys()
 
