@@ -111,9 +111,7 @@ TEST(an_error_is_written) {
 }
 
 TEST(each_attribute_at_the_end_replaces_that_of_the_begin) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "all_reduce");
     const cep_attrs begun = {
         .struct_size = sizeof begun, .bytes = 100, .flops = 7, .group = "dp", .coll = 3, .meta = "{\"old\":1}"};
     const cep_attrs ended = {.struct_size = sizeof ended, .bytes = 200, .coll = -1, .meta = "{\"new\":2}"};
@@ -130,9 +128,7 @@ TEST(each_attribute_at_the_end_replaces_that_of_the_begin) {
 }
 
 TEST(record_takes_attributes) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "all_reduce");
     const cep_attrs attrs = {.struct_size = sizeof attrs, .bytes = 64, .coll = -1, .meta = "{\"a\":[1]}"};
     CHECK_EQ(cep_record(region, 0, 1000, &attrs), CEP_OK);
     const rows all = rows_after_close(profiler);
@@ -203,9 +199,7 @@ TEST(a_meta_of_16384_bytes_is_accepted) {
 TEST(a_meta_of_16385_bytes_is_refused) {
     char* meta = meta_of_size(16385);
     const cep_attrs attrs = with_meta(meta);
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "all_reduce");
     cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
     CHECK_CONTAINS(cep_last_error(), "meta");
     CHECK(cep_record(region, 0, 1, &attrs) < 0);
@@ -269,9 +263,7 @@ TEST(longer_attributes_with_an_unknown_one_set_are_refused) {
         uint64_t unknown;
     } newer = {no_attrs(), 0};
     newer.known.struct_size = sizeof newer;
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "all_reduce");
     CHECK_EQ(cep_record(region, 0, 1, &newer.known), CEP_OK);
     newer.unknown = 1;
     CHECK_EQ(cep_record(region, 0, 1, &newer.known), CEP_EINVAL);
@@ -279,8 +271,7 @@ TEST(longer_attributes_with_an_unknown_one_set_are_refused) {
 }
 
 TEST(invalid_attributes_at_the_end_leave_those_of_the_begin) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    OPEN_AT_STEP(0, "all_reduce");
     cep_attrs begun = no_attrs();
     begun.bytes = 4096;
     const cep_attrs ended = with_meta("[1,2]");
@@ -302,9 +293,7 @@ TEST(many_large_metas_are_written_or_counted_as_dropped) {
     enum { spans = 3000 };
     char* meta = meta_of_size(16384);
     const cep_attrs attrs = with_meta(meta);
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "all_reduce");
     for (int i = 0; i < spans; ++i) cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
     close_now(profiler);
     free(meta);

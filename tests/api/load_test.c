@@ -45,9 +45,7 @@ TEST(every_span_of_16_threads_is_written_or_counted_as_dropped) {
 TEST_THAT(a_full_ring_of_the_smallest_size_drops_and_counts, CHECK(fill_rings_of(16).dropped_ring > 0))
 
 TEST(a_span_left_open_while_a_million_others_pass_is_written) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "training_step", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "training_step");
     const cep_span span = cep_begin(region, CEP_HOST);
     record_spans(profiler, "forward", million);
     cep_end(region, span, CEP_HOST);

@@ -236,9 +236,7 @@ TEST(the_stats_row_at_close_accounts_for_every_span) {
 }
 
 TEST(a_flush_after_a_loss_writes_a_stats_row_and_the_next_flush_none) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "forward");
     while (cep_begin(region, CEP_HOST) != CEP_SPAN_NONE) continue;  // more than can be open at once
     CHECK_EQ(stats_of(profiler).dropped_slots, 1);
     for (int flush = 0; flush < 3; ++flush) CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
@@ -281,9 +279,7 @@ TEST(get_stats_refuses_bad_arguments) {
 }
 
 TEST(a_span_unfinished_at_close_gets_an_open_row) {
-    cep_profiler* profiler = open_at_step(9);
-    cep_region* region = cep_region_get(profiler, "backward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(9, "backward");
     cep_begin(region, CEP_HOST);
     record_spans(profiler, "forward", 1);
     const rows all = rows_after_close(profiler);

@@ -33,9 +33,7 @@ TEST(a_span_row_has_the_documented_keys_in_their_order) {
 }
 
 TEST(start_and_duration_lie_within_the_time_of_the_calls) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "forward");
     const int64_t before_ns = unix_ns();
     const cep_span span = cep_begin(region, CEP_HOST);
     const int64_t begun_ns = unix_ns();
@@ -239,9 +237,7 @@ TEST(begin_returns_span_none_on_an_unrecorded_step) {
 }
 
 TEST(begin_never_returns_0_on_a_recorded_step) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "forward");
     for (int i = 0; i < 1000; ++i) {
         const cep_span span = cep_begin(region, CEP_HOST);
         CHECK(span != 0 && span != CEP_SPAN_NONE);
@@ -251,9 +247,7 @@ TEST(begin_never_returns_0_on_a_recorded_step) {
 }
 
 TEST(a_span_ended_twice_is_written_once) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "forward");
     const cep_span first = cep_begin(region, CEP_HOST);
     cep_end(region, first, CEP_HOST);
     cep_end(region, first, CEP_HOST);
@@ -266,9 +260,7 @@ TEST(a_span_ended_twice_is_written_once) {
 }
 
 TEST(a_span_that_never_existed_is_ignored) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "forward");
     static const cep_span made_up[] = {1, 2, 12345, UINT64_MAX - 1, UINT64_C(1) << 63, UINT64_C(0xdeadbeefcafe)};
     for (size_t i = 0; i < sizeof made_up / sizeof *made_up; ++i) cep_end(region, made_up[i], CEP_HOST);
     record_spans(profiler, "forward", 1);
@@ -289,9 +281,7 @@ TEST(a_span_that_ends_on_an_unrecorded_step_has_the_step_of_its_begin) {
 }
 
 TEST(seq_belongs_to_the_step_of_the_begin) {
-    cep_profiler* profiler = open_at_step(1);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(1, "forward");
     const cep_span span = cep_begin(region, CEP_HOST);
     CHECK_EQ(cep_step(profiler, 2), CEP_OK);
     record_spans(profiler, "forward", 1);
@@ -375,9 +365,7 @@ TEST(switch_ends_its_span_when_the_new_step_is_not_recorded) {
 }
 
 TEST(record_adds_a_span_timed_elsewhere) {
-    cep_profiler* profiler = open_at_step(4);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(4, "forward");
     CHECK_EQ(cep_record(region, 1763700000123456789, 12345678, NULL), CEP_OK);
     const rows all = rows_after_close(profiler);
     const row* span = rows_span(&all, "forward", 0);
@@ -389,9 +377,7 @@ TEST(record_adds_a_span_timed_elsewhere) {
 
 TEST(record_without_a_start_ends_now) {
     const int64_t duration_ns = 5000000000;
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "forward");
     const int64_t before_ns = unix_ns();
     CHECK_EQ(cep_record(region, 0, duration_ns, NULL), CEP_OK);
     const int64_t after_ns = unix_ns();
@@ -401,9 +387,7 @@ TEST(record_without_a_start_ends_now) {
 }
 
 TEST(record_refuses_a_negative_time) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "forward");
     CHECK_EQ(cep_record(region, 0, -5, NULL), CEP_EINVAL);
     CHECK_CONTAINS(cep_last_error(), "duration_ns");
     CHECK_EQ(cep_record(region, -1, 5, NULL), CEP_EINVAL);
@@ -413,9 +397,7 @@ TEST(record_refuses_a_negative_time) {
 }
 
 TEST(a_stream_without_a_context_is_timed_on_the_host_clock) {
-    cep_profiler* profiler = open_at_step(0);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
-
+    OPEN_AT_STEP(0, "forward");
     cep_end(region, cep_begin(region, NULL), NULL);
     const rows all = rows_after_close(profiler);
     CHECK_TEXT(row_text(rows_span(&all, "forward", 0), "clock"), "host");

@@ -26,6 +26,10 @@ cep_profiler* open_in(const char* directory);
 // host_options(), except that every n-th step is recorded.
 cep_profiler* open_every(int64_t steps);
 cep_profiler* open_at_step(int64_t step);
+// Declares `profiler`, in that step, and `region`, which has that name.
+#define OPEN_AT_STEP(step, name)                 \
+    cep_profiler* profiler = open_at_step(step); \
+    cep_region* region = cep_region_get(profiler, name, CEP_KIND_AUTO)
 void close_now(cep_profiler* profiler);
 // Closes it, and reads its file.
 rows rows_after_close(cep_profiler* profiler);

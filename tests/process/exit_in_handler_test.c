@@ -145,8 +145,7 @@ TEST(a_thread_that_has_left_a_call_by_siglongjmp_is_counted_and_delays_no_close)
     enum { while_inside = 3, later_spans = 10 };
     alarm(longest_s);
     signal(SIGTERM, leave_the_call);
-    cep_profiler* profiler = open_at_step(1);
-    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
+    OPEN_AT_STEP(1, "forward");
     allocations_call_at_nth(while_inside, interrupt);
     if (sigsetjmp(before_the_call, 1) == 0) (void)cep_begin(region, CEP_HOST);
     CHECK(allocations_called());
