@@ -105,7 +105,6 @@ TEST_F(ChainOntoTheHostTest, PhaseWhoseStreamIsBeingCapturedIsSkippedAndTheNextO
     EXPECT_EQ(written.spans("data").size(), 1U);
     EXPECT_EQ(written.spans("optimizer").size(), 0U);
     EXPECT_EQ(stats().capture_skipped, 1U);
-    expect_all_accounted_for();
 }
 
 class StreamNumberTest : public FakeProfilerTest {};

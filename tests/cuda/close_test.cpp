@@ -16,7 +16,6 @@ TEST_F(CloseTest, CloseWithTimeoutZeroWritesFullRingsOfFinishedSpans) {
     EXPECT_EQ(rows().spans("finished").size(), 4000U);
     EXPECT_EQ(stats().abandoned, 0U);
     EXPECT_EQ(stats().pending, 0U);
-    expect_all_accounted_for();
 }
 
 TEST_F(CloseTest, CloseWithTimeoutZeroOnAHungGpuWritesEarlierSpans) {
@@ -32,7 +31,6 @@ TEST_F(CloseTest, CloseWithTimeoutZeroOnAHungGpuWritesEarlierSpans) {
     EXPECT_EQ(written.open("forward").size(), 50U);
     EXPECT_EQ(stats().abandoned, 50U);
     EXPECT_EQ(stats().pending, 0U);
-    expect_all_accounted_for();
 }
 
 TEST_F(CloseTest, CloseWithTimeoutZeroReturnsWhileADriverCallBlocks) {
@@ -67,7 +65,6 @@ TEST_F(CloseTest, SecondCloseWaitsForDeviceWorkThatTheFirstWaitsFor) {
     second.join();
     first.join();
     EXPECT_EQ(stats().abandoned, 0U);
-    expect_all_accounted_for();
 }
 
 TEST_F(CloseTest, CountsAddUpAtEachStageOfASpan) {
@@ -86,7 +83,6 @@ TEST_F(CloseTest, CountsAddUpAtEachStageOfASpan) {
     (void)flushed_rows();
     EXPECT_EQ(stats().pending, 0U);
     EXPECT_EQ(stats().written, 101U);
-    expect_all_accounted_for();
 }
 
 }  // namespace

@@ -64,7 +64,6 @@ TEST_F(ExhaustionTest, MetadataBehindAStalledGpuStaysWithinTheBudget) {
     const Rows written = closed_rows();
     EXPECT_EQ(stats().abandoned, 0U);
     EXPECT_EQ(written.spans("held").size(), 2U * count - stats().dropped_ring - stats().dropped_pool);
-    expect_all_accounted_for();
 }
 
 TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
@@ -85,7 +84,6 @@ TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
     EXPECT_EQ(flushed_rows().spans("late").size(), 20U);
     EXPECT_EQ(closed_rows().last("stats").integer("/dropped/pool"), static_cast<std::int64_t>(held.dropped_pool));
     EXPECT_EQ(fake.live_count("events"), 0);
-    expect_all_accounted_for();
 }
 
 TEST_F(ExhaustionTest, PoolHoldsExactlyItsLimit) {
@@ -148,7 +146,6 @@ TEST_F(ExhaustionTest, EventsThatOneThreadNoLongerUsesServeAnother) {
     for (int i = 0; i < 100; ++i) span("later", stream);
     EXPECT_EQ(closed_rows().spans("later").size(), 100U);
     EXPECT_EQ(stats().dropped_pool, 72U);
-    expect_all_accounted_for();
 }
 
 TEST_F(ExhaustionTest, AThreadWhoseEventsServeAnotherGetsNoneBeyondTheLimit) {
@@ -175,7 +172,6 @@ TEST_F(ExhaustionTest, AThreadWhoseEventsServeAnotherGetsNoneBeyondTheLimit) {
     for (int i = 0; i < 100; ++i) span("later", stream);
     EXPECT_EQ(closed_rows().spans("later").size(), 100U);
     EXPECT_EQ(fake.live_count("events"), 0);
-    expect_all_accounted_for();
 }
 
 TEST_F(ExhaustionTest, OfThreadsAliveAtOnceThosePastTheSixteenthGetFewEvents) {

@@ -46,7 +46,6 @@ TEST_F(OverheadBoundTest, StepsThatAreLeftOutMakeNoEvents) {
     EXPECT_LT(event_records() - records_before, static_cast<std::uint64_t>(2 * recorded + batch_steps / 4));
     const Rows written = closed_rows();
     EXPECT_EQ(written.spans("forward").size(), stats().recorded);
-    expect_all_accounted_for();
 }
 
 }  // namespace

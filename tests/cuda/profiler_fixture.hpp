@@ -92,7 +92,11 @@ class ProfilerTest : public fake_cuda::DriverTest {
     virtual void prepare() {}
 
     void TearDown() override {
-        if (profiler != nullptr) (void)cep_close(profiler, patience_ms);
+        if (profiler != nullptr) {
+            expect_all_accounted_for();
+            (void)cep_close(profiler, patience_ms);
+            expect_all_accounted_for();
+        }
         if (driver().is_fake() && context != nullptr) {
             EXPECT_EQ(fake.synchronizing_call_count(), own_synchronizations_) << "the profiler made a call that waits";
             EXPECT_LE(fake.call_count("cuInit"), 1U) << "the profiler called cuInit";
