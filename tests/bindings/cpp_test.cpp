@@ -62,12 +62,15 @@ class Rows : public testing::Test {
     std::string directory_;
 };
 
+struct RowsOfStep0 : Rows {
+    cep::Profiler profiler = Rows::profiler();
+};
+
 bool contains(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
 
-TEST_F(Rows, SpanEndsWithItsScope) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, SpanEndsWithItsScope) {
     {
         const cep::Span span = profiler.region("forward").begin(CEP_HOST);
         EXPECT_TRUE(span.recorded());
@@ -77,8 +80,7 @@ TEST_F(Rows, SpanEndsWithItsScope) {
     EXPECT_EQ(spans(profiler).size(), 1u);
 }
 
-TEST_F(Rows, SpanEndsOnce) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, SpanEndsOnce) {
     {
         cep::Span span = profiler.region("forward").begin(CEP_HOST);
         span.end();
@@ -89,23 +91,20 @@ TEST_F(Rows, SpanEndsOnce) {
     EXPECT_EQ(profiler.stats().recorded, 1u);
 }
 
-TEST_F(Rows, MovedSpanEndsOnceOnAnotherThread) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, MovedSpanEndsOnceOnAnotherThread) {
     cep::Span span = profiler.region("forward").begin(CEP_HOST);
     std::thread([moved = std::move(span)]() mutable { moved.end(); }).join();
     EXPECT_EQ(spans(profiler).size(), 1u);
 }
 
-TEST_F(Rows, SpanThatIsAssignedToEndsFirst) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, SpanThatIsAssignedToEndsFirst) {
     cep::Span span = profiler.region("forward").begin(CEP_HOST);
     span = profiler.region("backward").begin(CEP_HOST);
     EXPECT_EQ(profiler.stats().open_spans, 1u);
     EXPECT_TRUE(contains(spans(profiler).at(0), R"("name":"forward")"));
 }
 
-TEST_F(Rows, SwitchEndsOnePhaseAndBeginsTheNext) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, SwitchEndsOnePhaseAndBeginsTheNext) {
     cep::Span span = profiler.region("forward").begin(CEP_HOST);
     span.switch_to(profiler.region("backward"));
     span.end();
@@ -114,8 +113,7 @@ TEST_F(Rows, SwitchEndsOnePhaseAndBeginsTheNext) {
     EXPECT_TRUE(contains(rows[0], R"("name":"forward")") && contains(rows[1], R"("name":"backward")"));
 }
 
-TEST_F(Rows, CurrentPhaseEndsWithTheNextOne) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, CurrentPhaseEndsWithTheNextOne) {
     EXPECT_EQ(profiler.phase(profiler.region("forward"), CEP_HOST), CEP_OK);
     EXPECT_EQ(profiler.phase(profiler.region("backward"), CEP_HOST), CEP_OK);
     profiler.end_phase(CEP_HOST);
@@ -124,8 +122,7 @@ TEST_F(Rows, CurrentPhaseEndsWithTheNextOne) {
     EXPECT_TRUE(contains(rows[0], R"("name":"forward")") && contains(rows[1], R"("name":"backward")"));
 }
 
-TEST_F(Rows, ExceptionMarksTheRowOfTheSpanItLeaves) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, ExceptionMarksTheRowOfTheSpanItLeaves) {
     const cep::Region forward = profiler.region("forward");
     try {
         const cep::Span span = forward.begin(CEP_HOST);
@@ -139,8 +136,7 @@ TEST_F(Rows, ExceptionMarksTheRowOfTheSpanItLeaves) {
     EXPECT_FALSE(contains(rows[1], "error"));
 }
 
-TEST_F(Rows, SpanWithinADestructorOfAnUnwindingStackHasNoError) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, SpanWithinADestructorOfAnUnwindingStackHasNoError) {
     struct Cleanup {
         cep::Region region;
         ~Cleanup() { const cep::Span span = region.begin(CEP_HOST); }
@@ -153,8 +149,7 @@ TEST_F(Rows, SpanWithinADestructorOfAnUnwindingStackHasNoError) {
     EXPECT_FALSE(contains(spans(profiler).at(0), "error"));
 }
 
-TEST_F(Rows, ExceptionMarksTheRowOfASpanThatAnUnwindingThreadBegan) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, ExceptionMarksTheRowOfASpanThatAnUnwindingThreadBegan) {
     struct Handover {
         cep::Region region;
         ~Handover() {
@@ -175,8 +170,7 @@ TEST_F(Rows, ExceptionMarksTheRowOfASpanThatAnUnwindingThreadBegan) {
     EXPECT_TRUE(contains(spans(profiler).at(0), R"("error":"exception")"));
 }
 
-TEST_F(Rows, AttributesAreWritten) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, AttributesAreWritten) {
     const auto given = cep::Attributes().bytes(5).flops(2.5).collective("dp", 7).meta(R"({"op":"sum"})");
     cep::Span span = profiler.region("sync", cep::Kind::comm).begin(CEP_HOST, given);
     EXPECT_EQ(span.end(cep::Attributes().error("Timeout")), CEP_OK);
@@ -186,14 +180,12 @@ TEST_F(Rows, AttributesAreWritten) {
         EXPECT_TRUE(contains(row, part)) << part << " in " << row;
 }
 
-TEST_F(Rows, SpanIsRecordedWithoutInvalidAttributes) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, SpanIsRecordedWithoutInvalidAttributes) {
     EXPECT_TRUE(profiler.region("sync").begin(CEP_HOST, cep::Attributes().bytes(-1)).recorded());
     EXPECT_FALSE(contains(spans(profiler).at(0), "bytes"));
 }
 
-TEST_F(Rows, SpansTimedElsewhereCountersAndMarksAreRows) {
-    cep::Profiler profiler = this->profiler();
+TEST_F(RowsOfStep0, SpansTimedElsewhereCountersAndMarksAreRows) {
     EXPECT_EQ(profiler.region("forward").record(0, 1'500'000), CEP_OK);
     EXPECT_EQ(profiler.region("forward").record(0, 1, cep::Attributes().bytes(3)), CEP_OK);
     EXPECT_EQ(profiler.counter("loss", 0.25), CEP_OK);

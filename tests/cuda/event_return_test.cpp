@@ -2,6 +2,7 @@
 //
 // However a span ends, its events are used again, and close gives them back to the driver.
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "profiler_fixture.hpp"
@@ -35,7 +36,8 @@ class EventReturnTest : public FakeProfilerTest {
         }
     }
 
-    void expect_events_come_back(const std::function<void()>& end_spans) {
+    /// `names`: of which each round writes a span.
+    void expect_events_come_back(const std::vector<std::string>& names, const std::function<void()>& end_spans) {
         constexpr int rounds = 200;
         repeat(10, end_spans);
         const std::int64_t warm = fake.live_count("events");
@@ -43,7 +45,7 @@ class EventReturnTest : public FakeProfilerTest {
         EXPECT_LE(fake.live_count("events"), warm + rounds / 10);
         EXPECT_EQ(cep_close(profiler, patience_ms), CEP_OK) << cep_last_error();
         EXPECT_EQ(fake.live_count("events"), 0);
-        expect_all_accounted_for();
+        for (const std::string& name : names) EXPECT_EQ(rows().spans(name).size(), 210U) << name;
     }
 
     CUstream stream = nullptr;
@@ -53,67 +55,59 @@ class EventReturnTest : public FakeProfilerTest {
 };
 
 TEST_F(EventReturnTest, ChainOfPhases) {
-    expect_events_come_back([&] {
+    expect_events_come_back({"third"}, [&] {
         const cep_span begun = cep_switch(cep_begin(first, stream), second, stream);
         cep_end(third, cep_switch(begun, third, stream), stream);
     });
-    EXPECT_EQ(rows().spans("third").size(), 210U);
 }
 
 TEST_F(EventReturnTest, ChainThatEndsOnAStepThatIsNotRecorded) {
-    expect_events_come_back([&] {
+    expect_events_come_back({"second"}, [&] {
         const cep_span begun = cep_switch(cep_begin(first, stream), second, stream);
         begin_skipped_step();
         EXPECT_EQ(cep_switch(begun, third, stream), CEP_SPAN_NONE);
     });
-    EXPECT_EQ(rows().spans("second").size(), 210U);
 }
 
 TEST_F(EventReturnTest, PhaseOfTheHostSwitchedOnAStreamOnAStepThatIsNotRecorded) {
-    expect_events_come_back([&] {
+    expect_events_come_back({"first"}, [&] {
         const cep_span begun = cep_begin(first, CEP_HOST);
         begin_skipped_step();
         EXPECT_EQ(cep_switch(begun, second, stream), CEP_SPAN_NONE);
     });
-    EXPECT_EQ(rows().spans("first").size(), 210U);
 }
 
 TEST_F(EventReturnTest, PhaseOfTheHostFollowedByOneOnAStream) {
-    expect_events_come_back([&] { cep_end(second, cep_switch(cep_begin(first, CEP_HOST), second, stream), stream); });
-    EXPECT_EQ(rows().spans("second").size(), 210U);
+    expect_events_come_back({"second"},
+                            [&] { cep_end(second, cep_switch(cep_begin(first, CEP_HOST), second, stream), stream); });
 }
 
 TEST_F(EventReturnTest, PhaseOnAStreamFollowedByOneOfTheHost) {
-    expect_events_come_back([&] { cep_end(second, cep_switch(cep_begin(first, stream), second, CEP_HOST), CEP_HOST); });
-    EXPECT_EQ(rows().spans("first").size(), 210U);
-    EXPECT_EQ(rows().spans("second").size(), 210U);
+    expect_events_come_back({"first", "second"},
+                            [&] { cep_end(second, cep_switch(cep_begin(first, stream), second, CEP_HOST), CEP_HOST); });
 }
 
 TEST_F(EventReturnTest, SpanEndedOnTheHost) {
-    expect_events_come_back([&] { cep_end(first, cep_begin(first, stream), CEP_HOST); });
-    EXPECT_EQ(rows().spans("first").size(), 210U);
+    expect_events_come_back({"first"}, [&] { cep_end(first, cep_begin(first, stream), CEP_HOST); });
 }
 
 TEST_F(EventReturnTest, SpanEndedOnAnotherThread) {
-    expect_events_come_back([&] {
+    expect_events_come_back({"first"}, [&] {
         const cep_span begun = cep_begin(first, stream);
         on_another_thread([&] { cep_end(first, begun, stream); });
     });
-    EXPECT_EQ(rows().spans("first").size(), 210U);
 }
 
 TEST_F(EventReturnTest, SwitchFromASpanOfAnotherThread) {
-    expect_events_come_back([&] {
+    expect_events_come_back({"first", "second"}, [&] {
         cep_span begun = CEP_SPAN_NONE;
         on_another_thread([&] { begun = cep_begin(first, stream); });
         cep_end(second, cep_switch(begun, second, stream), stream);
     });
-    EXPECT_EQ(rows().spans("first").size(), 210U);
-    EXPECT_EQ(rows().spans("second").size(), 210U);
 }
 
 TEST_F(EventReturnTest, SpanEndedInACapture) {
-    expect_events_come_back([&] {
+    expect_events_come_back({}, [&] {
         const cep_span begun = cep_begin(first, stream);
         begin_capture(stream, capture_mode::thread_local_);
         cep_end(first, begun, stream);
@@ -123,7 +117,7 @@ TEST_F(EventReturnTest, SpanEndedInACapture) {
 }
 
 TEST_F(EventReturnTest, PhaseSwitchedInACapture) {
-    expect_events_come_back([&] {
+    expect_events_come_back({}, [&] {
         const cep_span begun = cep_begin(first, stream);
         begin_capture(stream, capture_mode::thread_local_);
         EXPECT_EQ(cep_switch(begun, second, stream), CEP_SPAN_NONE);
@@ -133,7 +127,7 @@ TEST_F(EventReturnTest, PhaseSwitchedInACapture) {
 }
 
 TEST_F(EventReturnTest, SpanWhoseRecordTheDriverRefuses) {
-    expect_events_come_back([&] {
+    expect_events_come_back({}, [&] {
         const cep_span begun = cep_begin(first, stream);
         ASSERT_EQ(fake.inject("cuStreamIsCapturing:fail=1"), 0);
         cep_end(first, begun, stream);
@@ -150,7 +144,7 @@ TEST_F(EventReturnTest, SwitchWithoutASlotForTheNextPhase) {
     };
     begin_recorded_step();
     span("ordinary", stream);
-    expect_events_come_back([&] {
+    expect_events_come_back({"first"}, [&] {
         cep_span begun = CEP_SPAN_NONE;  // on another thread: a span of this one would leave its slot to the next phase
         on_another_thread([&] { begun = cep_begin(first, stream); });
         open_all();
@@ -158,12 +152,11 @@ TEST_F(EventReturnTest, SwitchWithoutASlotForTheNextPhase) {
         cep_end(third, open_spans.back(), CEP_HOST);  // a slot for the ordinary span
         open_spans.pop_back();
     });
-    EXPECT_EQ(rows().spans("first").size(), 210U);
 }
 
 TEST_F(EventReturnTest, SwitchWhileAllSlotsAreInUse) {
     std::vector<cep_span> open_spans;
-    expect_events_come_back([&] {
+    expect_events_come_back({"second"}, [&] {
         const cep_span begun = cep_begin(first, stream);
         for (cep_span span = begun; span != CEP_SPAN_NONE; span = cep_begin(third, CEP_HOST))
             open_spans.push_back(span);
@@ -172,7 +165,6 @@ TEST_F(EventReturnTest, SwitchWhileAllSlotsAreInUse) {
         cep_end(second, next, stream);
         for (; !open_spans.empty(); open_spans.pop_back()) cep_end(third, open_spans.back(), CEP_HOST);
     });
-    EXPECT_EQ(rows().spans("second").size(), 210U);
 }
 
 TEST_F(EventReturnTest, SpansThatAreNeverEnded) {

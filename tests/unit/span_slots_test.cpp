@@ -19,6 +19,11 @@ struct Thread {
     SpanStack stack;
 };
 
+struct OpenSpans : testing::Test {
+    MetaBudget budget;
+    SpanSlots slots{budget};
+};
+
 struct Begun {
     std::uint16_t index;
     std::uint32_t generation;
@@ -40,9 +45,7 @@ void end(SpanSlots& slots, Begun span) {
     slots.release(span.index);
 }
 
-TEST(SpanSlots, GivesOutEachSlotOnceUntilItsLimitAlsoThoseKept) {
-    MetaBudget budget;
-    SpanSlots slots(budget);
+TEST_F(OpenSpans, GivesOutEachSlotOnceUntilItsLimitAlsoThoseKept) {
     for (int round = 0; round < 3; ++round) {
         std::set<const SpanSlot*> places;
         for (std::size_t i = 0; i < SpanSlots::max_slots; ++i) places.insert(slots.find(claim(slots)));
@@ -53,9 +56,7 @@ TEST(SpanSlots, GivesOutEachSlotOnceUntilItsLimitAlsoThoseKept) {
     }
 }
 
-TEST(SpanSlots, TellASpanFromTheNextOneInItsSlot) {
-    MetaBudget budget;
-    SpanSlots slots(budget);
+TEST_F(OpenSpans, TellASpanFromTheNextOneInItsSlot) {
     const Begun first = begin(slots);
     end(slots, first);
     const Begun second = begin(slots);
@@ -64,9 +65,7 @@ TEST(SpanSlots, TellASpanFromTheNextOneInItsSlot) {
     EXPECT_TRUE(SpanSlots::is_open(slots.at(second.index), second.generation));
 }
 
-TEST(SpanSlots, FindsNoSlotThatWasNeverMade) {
-    MetaBudget budget;
-    SpanSlots slots(budget);
+TEST_F(OpenSpans, FindsNoSlotThatWasNeverMade) {
     EXPECT_EQ(slots.find(0), nullptr);
     begin(slots);
     EXPECT_NE(slots.find(0), nullptr);
@@ -75,18 +74,14 @@ TEST(SpanSlots, FindsNoSlotThatWasNeverMade) {
     EXPECT_EQ(slots.find(512), nullptr);
 }
 
-TEST(SpanSlots, ShowsAllThatAreLeftOpen) {
-    MetaBudget budget;
-    SpanSlots slots(budget);
+TEST_F(OpenSpans, ShowsAllThatAreLeftOpen) {
     for (std::size_t i = 0; i < SpanSlots::max_slots; ++i) begin(slots);
     std::size_t open = 0;
     slots.visit_left_open([&](SpanSlot&) { ++open; });
     EXPECT_EQ(open, SpanSlots::max_slots);
 }
 
-TEST(SpanSlots, GivesAKeptSlotOutFirst) {
-    MetaBudget budget;
-    SpanSlots slots(budget);
+TEST_F(OpenSpans, GivesAKeptSlotOutFirst) {
     begin(slots);
     const Begun inner = begin(slots);
     ASSERT_TRUE(SpanSlots::take(slots.at(inner.index), inner.generation));
