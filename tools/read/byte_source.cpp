@@ -32,8 +32,6 @@ class PlainSource : public ByteSource {
     explicit PlainSource(const InputFile& file) : path_(file.path), fd_(open_descriptor(file)) {
         if (fd_ < 0) throw ReadError(path_ + ": " + std::strerror(errno));
     }
-    PlainSource(const PlainSource&) = delete;
-    PlainSource& operator=(const PlainSource&) = delete;
     ~PlainSource() override {
         if (fd_ > STDIN_FILENO) ::close(fd_);
     }
@@ -153,8 +151,6 @@ class GzipSource : public CompressedSource {
         constexpr int gzip_only = 16;
         if (::inflateInit2(&stream_, gzip_only + MAX_WBITS) != Z_OK) throw ReadError("gzip: out of memory");
     }
-    GzipSource(const GzipSource&) = delete;
-    GzipSource& operator=(const GzipSource&) = delete;
     ~GzipSource() override { ::inflateEnd(&stream_); }
 
   private:
@@ -186,8 +182,6 @@ class ZstdSource : public CompressedSource {
         : CompressedSource(std::move(input), lost_bytes), stream_(::ZSTD_createDStream()) {
         if (stream_ == nullptr) throw ReadError("zstd: out of memory");
     }
-    ZstdSource(const ZstdSource&) = delete;
-    ZstdSource& operator=(const ZstdSource&) = delete;
     ~ZstdSource() override { ::ZSTD_freeDStream(stream_); }
 
   private:

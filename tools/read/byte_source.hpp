@@ -20,6 +20,9 @@ inline constexpr std::string_view too_compressed = "it decompresses to over 100 
 
 class ByteSource {
   public:
+    ByteSource() = default;
+    ByteSource(const ByteSource&) = delete;
+    ByteSource& operator=(const ByteSource&) = delete;
     virtual ~ByteSource() = default;
 
     /// Reads 1 to `capacity` bytes; 0 at the end. Throws ReadError if the system refuses.

@@ -19,10 +19,6 @@ namespace {
 // A larger world_size is taken for damage: missing ranks are not listed.
 constexpr std::int64_t max_world_size = std::int64_t{1} << 22;
 
-void append(std::string& text, const std::string& item) {
-    text += (text.empty() ? "" : ", ") + item;
-}
-
 }  // namespace
 
 void InputCounts::add(const InputSet& set) {
@@ -99,13 +95,12 @@ std::string describe_ranks(const Coverage& coverage) {
 }
 
 std::string describe_gaps(const InputCounts& inputs, const Coverage& coverage) {
-    std::string text;
-    if (!coverage.missing_ranks.empty()) append(text, describe_ranks(coverage));
-    if (inputs.unreadable_files > 0) append(text, format_plural(inputs.unreadable_files, "input") + " unreadable");
-    if (inputs.truncated_files > 0) append(text, format_plural(inputs.truncated_files, "file") + " cut off");
-    if (inputs.skipped_rows > 0) append(text, format_plural(inputs.skipped_rows, "row") + " skipped");
-    if (text.empty() && inputs.damages > 0) append(text, "damage between rows");
-    return text;
+    std::vector<std::string> gaps;
+    if (!coverage.missing_ranks.empty()) gaps.push_back(describe_ranks(coverage));
+    if (inputs.unreadable_files > 0) gaps.push_back(format_plural(inputs.unreadable_files, "input") + " unreadable");
+    if (inputs.truncated_files > 0) gaps.push_back(format_plural(inputs.truncated_files, "file") + " cut off");
+    if (inputs.skipped_rows > 0) gaps.push_back(format_plural(inputs.skipped_rows, "row") + " skipped");
+    return gaps.empty() && inputs.damages > 0 ? "damage between rows" : join(gaps, ", ");
 }
 
 std::string describe_run(const InputRun& run) {

@@ -92,12 +92,9 @@ class InputFinder {
             throw UsageError("--files-from " + files_from + ": " + std::strerror(errno));
         }
         const char separator = all.find('\0') == std::string::npos ? '\n' : '\0';
-        for (std::size_t at = 0; at < all.size();) {
-            const std::size_t end = std::min(all.find(separator, at), all.size());
-            std::string name = all.substr(at, end - at);
-            if (separator == '\n' && !name.empty() && name.back() == '\r') name.pop_back();
-            if (!name.empty()) add_argument(name);
-            at = end + 1;
+        for (std::string_view name : split(all, separator)) {
+            if (separator == '\n') name = without_suffix(name, "\r");
+            if (!name.empty()) add_argument(std::string(name));
         }
     }
 

@@ -44,17 +44,14 @@ void OpenSpans::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
 }
 
 std::vector<OpenSpan> OpenSpans::all() const {
-    std::vector<std::pair<std::uint64_t, OpenSpan>> spans;
+    std::map<std::uint64_t, OpenSpan> by_line;
     for (const auto& [key, by_start] : spans_)
         for (const auto& [start_ns, entry] : by_start) {
             const auto& [rank, step, attempt, name] = key;
-            spans.emplace_back(entry.first_line,
-                               OpenSpan{name, rank, step, attempt, start_ns, entry.elapsed_ms, entry.line});
+            by_line[entry.first_line] = {name, rank, step, attempt, start_ns, entry.elapsed_ms, entry.line};
         }
-    std::sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<OpenSpan> sorted;
-    sorted.reserve(spans.size());
-    for (auto& [line, span] : spans) sorted.push_back(std::move(span));
+    for (auto& [line, span] : by_line) sorted.push_back(std::move(span));
     return sorted;
 }
 

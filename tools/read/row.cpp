@@ -128,23 +128,12 @@ std::string_view find_excess(const Keys& keys, const Values& values) {
 }
 
 std::string describe(simdjson::error_code error) {
-    switch (error) {
-        case simdjson::UTF8_ERROR:
-            return "not valid UTF-8";
-        case simdjson::UNCLOSED_STRING:
-            return "not valid JSON: a string is not closed";
-        case simdjson::UNESCAPED_CHARS:
-            return "not valid JSON: a control character in a string";
-        case simdjson::DEPTH_ERROR:
-            return "not valid JSON: nested too deeply";
-        case simdjson::NUMBER_ERROR:
-            return "not valid JSON: a malformed or too large number";
-        case simdjson::MEMALLOC:
-        case simdjson::CAPACITY:
-            return "too large to parse";
-        default:
-            return "not valid JSON";
-    }
+    if (error == simdjson::UTF8_ERROR) return "not valid UTF-8";
+    if (error == simdjson::UNCLOSED_STRING) return "not valid JSON: a string is not closed";
+    if (error == simdjson::UNESCAPED_CHARS) return "not valid JSON: a control character in a string";
+    if (error == simdjson::DEPTH_ERROR) return "not valid JSON: nested too deeply";
+    if (error == simdjson::NUMBER_ERROR) return "not valid JSON: a malformed or too large number";
+    return error == simdjson::MEMALLOC || error == simdjson::CAPACITY ? "too large to parse" : "not valid JSON";
 }
 
 }  // namespace
@@ -262,8 +251,8 @@ class RowParser::Impl {
     const Row* refuse_excess(std::string_view key) { return fail(std::string(key) + " is out of range"); }
 
     const Row* complete_run() {
-        if (const std::string_view key = find_excess(run_keys, run_); !key.empty()) return refuse_excess(key);
-        if (const std::string_view key = find_excess(config_keys, run_); !key.empty()) return refuse_excess(key);
+        const std::string_view key = find_excess(std::tuple_cat(run_keys, config_keys), run_);
+        if (!key.empty()) return refuse_excess(key);
         run_.rank = *row_.rank;
         row_.run = &run_;
         return &row_;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 
 #include "read/row.hpp"
 
@@ -59,9 +60,15 @@ inline constexpr double above_0 = std::numeric_limits<double>::denorm_min();
 
 }  // namespace limits
 
+/// That a member of this type is, or has.
+template <typename Value>
+using NumberOf = std::conditional_t<std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>,
+                                    double, std::int64_t>;
+
 /// A key whose value is a number.
-template <typename Struct, typename Value, typename Number>
+template <typename Struct, typename Value>
 struct NumberKey : Member<Struct, Value> {
+    using Number = NumberOf<Value>;
     Number least;
     Number most;
 
@@ -72,21 +79,14 @@ struct NumberKey : Member<Struct, Value> {
 };
 
 /// One that has a member in Row.
-template <typename Value, typename Number>
-struct RowKey : NumberKey<Row, Value, Number> {
+template <typename Value>
+struct RowKey : NumberKey<Row, Value> {
     bool (*is_in)(RowType);  // rows of which types have it
     std::string_view wrong;  // what is said where the value is no such number; "": it is ignored then
 };
-constexpr RowKey<std::optional<std::int64_t>, std::int64_t> row_key(std::string_view key,
-                                                                    std::optional<std::int64_t> Row::*member,
-                                                                    std::int64_t least, std::int64_t most,
-                                                                    bool (*is_in)(RowType),
-                                                                    std::string_view wrong = "") {
-    return {{{key, member}, least, most}, is_in, wrong};
-}
 template <typename Value>
-constexpr RowKey<Value, double> row_key(std::string_view key, Value Row::*member, double least, double most,
-                                        bool (*is_in)(RowType), std::string_view wrong = "") {
+constexpr RowKey<Value> row_key(std::string_view key, Value Row::*member, NumberOf<Value> least, NumberOf<Value> most,
+                                bool (*is_in)(RowType), std::string_view wrong = "") {
     return {{{key, member}, least, most}, is_in, wrong};
 }
 
@@ -122,14 +122,8 @@ constexpr Member<RunInfo, std::string> run_key(std::string_view key, std::string
     return {key, member};
 }
 template <typename Of, typename Value>
-constexpr NumberKey<RunInfo, Value, std::int64_t> run_key(std::string_view key, Value Of::*member, std::int64_t least,
-                                                          std::int64_t most) {
-    return {{key, member}, least, most};
-}
-template <typename Of>
-constexpr NumberKey<RunInfo, std::optional<double>, double> run_key(std::string_view key,
-                                                                    std::optional<double> Of::*member, double least,
-                                                                    double most) {
+constexpr NumberKey<RunInfo, Value> run_key(std::string_view key, Value Of::*member, NumberOf<Value> least,
+                                            NumberOf<Value> most) {
     return {{key, member}, least, most};
 }
 

@@ -75,14 +75,159 @@ class RunFinder {
     [[nodiscard]] std::vector<InputRun> runs() && { return std::move(runs_); }
 
   private:
-    void make_groups();
-    void place_without_run_rows(const std::vector<std::size_t>& starts);
-    void join_launches();
-    void join_resumed();
-    void join_in_turn();
-    [[nodiscard]] InputRun describe_run(const std::vector<std::size_t>& groups) const;
-    void number_runs();
-    void name_runs();
+    void make_groups() {
+        std::vector<std::size_t> order(starts_.size());
+        std::iota(order.begin(), order.end(), std::size_t{});
+        std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            const auto key = [](const TrainerStart& start) {
+                return std::make_tuple(start.run_id, time_of(start), start.rank);
+            };
+            return key(starts_[a]) < key(starts_[b]);
+        });
+        std::vector<std::size_t> without_run_row;
+        std::unordered_map<std::int64_t, std::int64_t> times_of_ranks;  // of the last group
+        for (const std::size_t i : order) {
+            const TrainerStart& start = starts_[i];
+            if (!start.has_run_row()) {
+                without_run_row.push_back(i);
+                continue;
+            }
+            const auto known = times_of_ranks.find(start.rank);
+            const bool again =
+                known != times_of_ranks.end() && known->second != time_of(start);  // else a copy of the file
+            if (groups_.empty() || groups_.back().run_id != start.run_id || (start.is_of_launcher && again)) {
+                groups_.push_back({start.run_id, start.is_of_launcher});
+                times_of_ranks.clear();
+            }
+            times_of_ranks[start.rank] = time_of(start);
+            groups_.back().add(start);
+            group_of_[i] = groups_.size() - 1;
+        }
+        place_without_run_rows(without_run_row);
+    }
+
+    // A file may have lost its first rows. What was written before any run row is older, or came from another program.
+    void place_without_run_rows(const std::vector<std::size_t>& starts) {
+        std::map<std::int64_t, std::size_t> groups_by_start;
+        for (std::size_t i = 0; i < groups_.size(); ++i) groups_by_start[groups_[i].start_ns] = i;
+        const std::size_t others = groups_.size();
+        for (const std::size_t i : starts) {
+            const TrainerStart& start = starts_[i];
+            const auto later =
+                start.start_unix_ns ? groups_by_start.upper_bound(*start.start_unix_ns) : groups_by_start.begin();
+            const bool is_old = later == groups_by_start.begin();
+            group_of_[i] = is_old ? others : std::prev(later)->second;
+            if (!is_old) {
+                groups_[group_of_[i]].ranks.insert(start.rank);
+                continue;
+            }
+            if (groups_.size() == others) groups_.push_back({"", false, false});
+            groups_[others].add(start);
+        }
+    }
+
+    // Programs that set no id get one for each host, or for each rank. Those that start close together and share no
+    // rank are one launch: the closest first, so that the last rank of a job does not join the first one of the next.
+    void join_launches() {
+        std::vector<std::size_t> order;
+        for (std::size_t i = 0; i < groups_.size(); ++i)
+            if (groups_[i].start_ns != INT64_MIN && groups_[i].has_run_rows) order.push_back(i);
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::size_t a, std::size_t b) { return groups_[a].start_ns < groups_[b].start_ns; });
+        std::vector<std::pair<std::int64_t, std::size_t>> gaps;
+        for (std::size_t i = 0; i + 1 < order.size(); ++i)
+            gaps.emplace_back(groups_[order[i + 1]].start_ns - groups_[order[i]].start_ns, i);
+        std::sort(gaps.begin(), gaps.end());
+        std::unordered_map<std::size_t, NumberRanges> ranks;  // of launches
+        for (const auto& [gap_ns, i] : gaps) {
+            if (gap_ns > together_ns) break;
+            const std::size_t a = joined_->find(order[i]);
+            const std::size_t b = joined_->find(order[i + 1]);
+            NumberRanges& ranks_a = ranks.try_emplace(a, groups_[a].ranks).first->second;
+            NumberRanges& ranks_b = ranks.try_emplace(b, groups_[b].ranks).first->second;
+            const std::int64_t world_size = groups_[a].world_size;
+            const auto size = static_cast<std::int64_t>(ranks_a.size() + ranks_b.size());
+            if (world_size != groups_[b].world_size || (world_size > 0 && size > world_size)) continue;
+            if (share_ranks(ranks_a, ranks_b)) continue;
+            NumberRanges both = std::move(ranks_a);
+            both.merge(ranks_b);
+            ranks[joined_->join(a, b)] = std::move(both);
+        }
+    }
+
+    // A launcher that starts the trainer again goes on from a checkpoint; a shell starts another job.
+    void join_resumed() {
+        std::size_t first = 0;  // of the run
+        for (std::size_t i = 1; i < groups_.size(); ++i) {
+            const StartGroup& now = groups_[i];
+            const StartGroup& before = groups_[first];
+            const bool goes_on = !now.first_step || !before.first_step || *now.first_step > *before.first_step;
+            if (now.is_of_launcher && now.run_id == before.run_id && goes_on)
+                joined_->join(first, i);
+            else
+                first = i;
+        }
+    }
+
+    void join_in_turn() {
+        std::map<std::pair<std::size_t, std::int64_t>, std::size_t> groups;  // by file and rank
+        for (std::size_t i = 0; i < starts_.size(); ++i) {
+            if (!starts_[i].in_turn) continue;
+            const auto [known, is_first] = groups.try_emplace({starts_[i].file, starts_[i].rank}, group_of_[i]);
+            if (!is_first) joined_->join(known->second, group_of_[i]);
+        }
+    }
+
+    // It has the name of its lowest rank.
+    InputRun describe_run(const std::vector<std::size_t>& groups) const {
+        InputRun run;
+        NumberRanges ranks;
+        std::int64_t lowest_rank = INT64_MAX;
+        for (const std::size_t i : groups) {
+            const StartGroup& group = groups_[i];
+            ranks.merge(group.ranks);
+            run.has_run_rows = group.has_run_rows;
+            run.ids.emplace_back(group.has_run_rows ? group.run_id : "none");
+            run.last_start_ns = std::max(run.last_start_ns, group.last_ns);
+            if (group.has_run_rows && group.start_ns != INT64_MIN)
+                run.start_unix_ns = std::min(run.start_unix_ns.value_or(group.start_ns), group.start_ns);
+            if (group.first_step)
+                run.first_step = std::min(run.first_step.value_or(*group.first_step), *group.first_step);
+            if (group.ranks.ranges().begin()->first >= lowest_rank) continue;
+            lowest_rank = group.ranks.ranges().begin()->first;
+            run.name = run.ids.back();
+        }
+        run.ranks = ranks.size();
+        return run;
+    }
+
+    void number_runs() {
+        std::vector<std::vector<std::size_t>> groups_of(groups_.size());  // by the one that stands for the run
+        for (std::size_t i = 0; i < groups_.size(); ++i) groups_of[joined_->find(i)].push_back(i);
+        std::vector<std::pair<InputRun, std::size_t>> found;
+        for (std::size_t root = 0; root < groups_.size(); ++root)
+            if (!groups_of[root].empty()) found.emplace_back(describe_run(groups_of[root]), root);
+        run_of_.resize(groups_.size());
+        std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+            const auto key = [](const InputRun& run) {
+                return std::tie(run.has_run_rows, run.last_start_ns, run.name);
+            };
+            return key(a.first) < key(b.first);
+        });
+        for (auto& [run, root] : found) {
+            run_of_[root] = runs_.size();
+            runs_.push_back(std::move(run));
+        }
+        name_runs();
+    }
+
+    void name_runs() {
+        std::unordered_map<std::string, std::size_t> all;
+        std::unordered_map<std::string, std::size_t> seen;
+        for (const InputRun& run : runs_) ++all[run.name];
+        for (InputRun& run : runs_)
+            if (all.at(run.name) > 1) run.name += fmt::format("#{}", ++seen[run.name]);
+    }
 
     const std::vector<TrainerStart>& starts_;
     std::vector<std::size_t> group_of_;  // by start
@@ -91,157 +236,6 @@ class RunFinder {
     std::vector<std::size_t> run_of_;     // by the group that stands for it
     std::vector<InputRun> runs_;
 };
-
-void RunFinder::make_groups() {
-    std::vector<std::size_t> order(starts_.size());
-    std::iota(order.begin(), order.end(), std::size_t{});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        const auto key = [](const TrainerStart& start) {
-            return std::make_tuple(start.run_id, time_of(start), start.rank);
-        };
-        return key(starts_[a]) < key(starts_[b]);
-    });
-    std::vector<std::size_t> without_run_row;
-    std::unordered_map<std::int64_t, std::int64_t> times_of_ranks;  // of the last group
-    for (const std::size_t i : order) {
-        const TrainerStart& start = starts_[i];
-        if (!start.has_run_row()) {
-            without_run_row.push_back(i);
-            continue;
-        }
-        const auto known = times_of_ranks.find(start.rank);
-        const bool again = known != times_of_ranks.end() && known->second != time_of(start);  // else a copy of the file
-        if (groups_.empty() || groups_.back().run_id != start.run_id || (start.is_of_launcher && again)) {
-            groups_.push_back({start.run_id, start.is_of_launcher});
-            times_of_ranks.clear();
-        }
-        times_of_ranks[start.rank] = time_of(start);
-        groups_.back().add(start);
-        group_of_[i] = groups_.size() - 1;
-    }
-    place_without_run_rows(without_run_row);
-}
-
-// A file may have lost its first rows. What was written before any run row is older, or came from another program.
-void RunFinder::place_without_run_rows(const std::vector<std::size_t>& starts) {
-    std::map<std::int64_t, std::size_t> groups_by_start;
-    for (std::size_t i = 0; i < groups_.size(); ++i) groups_by_start[groups_[i].start_ns] = i;
-    const std::size_t others = groups_.size();
-    for (const std::size_t i : starts) {
-        const TrainerStart& start = starts_[i];
-        const auto later =
-            start.start_unix_ns ? groups_by_start.upper_bound(*start.start_unix_ns) : groups_by_start.begin();
-        const bool is_old = later == groups_by_start.begin();
-        group_of_[i] = is_old ? others : std::prev(later)->second;
-        if (!is_old) {
-            groups_[group_of_[i]].ranks.insert(start.rank);
-            continue;
-        }
-        if (groups_.size() == others) groups_.push_back({"", false, false});
-        groups_[others].add(start);
-    }
-}
-
-// Programs that set no id get one for each host, or for each rank. Those that start close together and share no rank
-// are one launch: the closest first, so that the last rank of a job does not join the first one of the next.
-void RunFinder::join_launches() {
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < groups_.size(); ++i)
-        if (groups_[i].start_ns != INT64_MIN && groups_[i].has_run_rows) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return groups_[a].start_ns < groups_[b].start_ns; });
-    std::vector<std::pair<std::int64_t, std::size_t>> gaps;
-    for (std::size_t i = 0; i + 1 < order.size(); ++i)
-        gaps.emplace_back(groups_[order[i + 1]].start_ns - groups_[order[i]].start_ns, i);
-    std::sort(gaps.begin(), gaps.end());
-    std::unordered_map<std::size_t, NumberRanges> ranks;  // of launches
-    for (const auto& [gap_ns, i] : gaps) {
-        if (gap_ns > together_ns) break;
-        const std::size_t a = joined_->find(order[i]);
-        const std::size_t b = joined_->find(order[i + 1]);
-        NumberRanges& ranks_a = ranks.try_emplace(a, groups_[a].ranks).first->second;
-        NumberRanges& ranks_b = ranks.try_emplace(b, groups_[b].ranks).first->second;
-        const std::int64_t world_size = groups_[a].world_size;
-        const auto size = static_cast<std::int64_t>(ranks_a.size() + ranks_b.size());
-        if (world_size != groups_[b].world_size || (world_size > 0 && size > world_size)) continue;
-        if (share_ranks(ranks_a, ranks_b)) continue;
-        NumberRanges both = std::move(ranks_a);
-        both.merge(ranks_b);
-        ranks[joined_->join(a, b)] = std::move(both);
-    }
-}
-
-// A launcher that starts the trainer again goes on from a checkpoint; a shell starts another job.
-void RunFinder::join_resumed() {
-    std::size_t first = 0;  // of the run
-    for (std::size_t i = 1; i < groups_.size(); ++i) {
-        const StartGroup& now = groups_[i];
-        const StartGroup& before = groups_[first];
-        const bool goes_on = !now.first_step || !before.first_step || *now.first_step > *before.first_step;
-        if (now.is_of_launcher && now.run_id == before.run_id && goes_on)
-            joined_->join(first, i);
-        else
-            first = i;
-    }
-}
-
-void RunFinder::join_in_turn() {
-    std::map<std::pair<std::size_t, std::int64_t>, std::size_t> groups;  // by file and rank
-    for (std::size_t i = 0; i < starts_.size(); ++i) {
-        if (!starts_[i].in_turn) continue;
-        const auto [known, is_first] = groups.try_emplace({starts_[i].file, starts_[i].rank}, group_of_[i]);
-        if (!is_first) joined_->join(known->second, group_of_[i]);
-    }
-}
-
-// It has the name of its lowest rank.
-InputRun RunFinder::describe_run(const std::vector<std::size_t>& groups) const {
-    InputRun run;
-    NumberRanges ranks;
-    std::int64_t lowest_rank = INT64_MAX;
-    for (const std::size_t i : groups) {
-        const StartGroup& group = groups_[i];
-        ranks.merge(group.ranks);
-        run.has_run_rows = group.has_run_rows;
-        run.ids.emplace_back(group.has_run_rows ? group.run_id : "none");
-        run.last_start_ns = std::max(run.last_start_ns, group.last_ns);
-        if (group.has_run_rows && group.start_ns != INT64_MIN)
-            run.start_unix_ns = std::min(run.start_unix_ns.value_or(group.start_ns), group.start_ns);
-        if (group.first_step) run.first_step = std::min(run.first_step.value_or(*group.first_step), *group.first_step);
-        if (group.ranks.ranges().begin()->first >= lowest_rank) continue;
-        lowest_rank = group.ranks.ranges().begin()->first;
-        run.name = run.ids.back();
-    }
-    run.ranks = ranks.size();
-    return run;
-}
-
-void RunFinder::number_runs() {
-    std::vector<std::vector<std::size_t>> groups_of(groups_.size());  // by the one that stands for the run
-    for (std::size_t i = 0; i < groups_.size(); ++i) groups_of[joined_->find(i)].push_back(i);
-    std::vector<std::pair<InputRun, std::size_t>> found;
-    for (std::size_t root = 0; root < groups_.size(); ++root)
-        if (!groups_of[root].empty()) found.emplace_back(describe_run(groups_of[root]), root);
-    run_of_.resize(groups_.size());
-    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-        const auto key = [](const InputRun& run) { return std::tie(run.has_run_rows, run.last_start_ns, run.name); };
-        return key(a.first) < key(b.first);
-    });
-    for (auto& [run, root] : found) {
-        run_of_[root] = runs_.size();
-        runs_.push_back(std::move(run));
-    }
-    name_runs();
-}
-
-void RunFinder::name_runs() {
-    std::unordered_map<std::string_view, std::vector<std::size_t>> runs_of_name;
-    for (std::size_t i = 0; i < runs_.size(); ++i) runs_of_name[runs_[i].name].push_back(i);
-    std::vector<std::pair<std::size_t, std::size_t>> numbers;  // of runs whose names are there more than once
-    for (const auto& [name, runs] : runs_of_name)
-        for (std::size_t i = 0; runs.size() > 1 && i < runs.size(); ++i) numbers.emplace_back(runs[i], i + 1);
-    for (const auto& [run, number] : numbers) runs_[run].name += fmt::format("#{}", number);
-}
 
 std::string list_runs(const std::vector<InputRun>& runs) {
     constexpr std::size_t max_listed = 8;
