@@ -59,7 +59,6 @@ CUresult get_uuid(CUuuid* uuid, CUdevice device) {
         check_device(instance, device);
         *uuid = {{'f', 'a', 'k', 'e', '-', 'c', 'u', 'd', 'a', '-', 'd', 'e', 'v', 'i', 'c', 0}};
         uuid->bytes[15] = static_cast<char>(device);
-        return result::success;
     });
 }
 
@@ -85,7 +84,6 @@ CUresult cuDriverGetVersion(int* version) {
     return call(Function::cuDriverGetVersion, [&](Model&, Lock&) {
         require(version);
         *version = 13000;
-        return result::success;
     });
 }
 
@@ -104,7 +102,6 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
         require(device);
         check_device(instance, ordinal);
         *device = ordinal;
-        return result::success;
     });
 }
 
@@ -112,7 +109,6 @@ CUresult cuDeviceGetCount(int* count) {
     return call(Function::cuDeviceGetCount, [&](Model& instance, Lock&) {
         require(count);
         *count = instance.device_count;
-        return result::success;
     });
 }
 
@@ -121,7 +117,6 @@ CUresult cuDeviceGetName(char* name, int capacity, CUdevice device) {
         check_device(instance, device);
         require(name);
         std::snprintf(name, static_cast<std::size_t>(capacity), "Fake GPU");  // cut to the buffer, as by the driver
-        return result::success;
     });
 }
 
@@ -139,7 +134,6 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
         if (primary.uses == 0) primary.context = add_context(instance, device).handle;
         ++primary.uses;
         *context = pointer_to(context_of(instance, primary.context));
-        return result::success;
     });
 }
 
@@ -164,7 +158,6 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* a
         check_device(instance, device);
         *flags = 0;
         *active = instance.objects.primaries[device].uses > 0 ? 1 : 0;
-        return result::success;
     });
 }
 
@@ -174,7 +167,6 @@ CUresult cuCtxCreate_v2(CUcontext* context, unsigned int, CUdevice device) {
         const Context& created = add_context(instance, device);
         this_thread(instance).contexts.push_back(created.handle);
         *context = pointer_to(created);
-        return result::success;
     });
 }
 
@@ -185,7 +177,6 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
         remove_context(instance, handle);
         std::vector<Handle>& stack = this_thread(instance).contexts;
         if (!stack.empty() && stack.back() == handle) stack.pop_back();
-        return result::success;
     });
 }
 
@@ -194,7 +185,6 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
         require(context);
         const std::vector<Handle>& stack = this_thread(instance).contexts;
         *context = reinterpret_cast<CUcontext>(stack.empty() ? Handle{0} : stack.back());
-        return result::success;
     });
 }
 
@@ -204,7 +194,6 @@ CUresult cuCtxSetCurrent(CUcontext context) {
         const Handle handle = context == nullptr ? 0 : context_of(instance, handle_of(context)).handle;
         if (!stack.empty()) stack.pop_back();
         if (handle != 0) stack.push_back(handle);
-        return result::success;
     });
 }
 
@@ -230,7 +219,6 @@ CUresult cuCtxGetDevice(CUdevice* device) {
     return call(Function::cuCtxGetDevice, [&](Model& instance, Lock&) {
         require(device);
         *device = current_context(instance).device;
-        return result::success;
     });
 }
 
@@ -238,7 +226,6 @@ CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
     return call(Function::cuCtxGetId, [&](Model& instance, Lock&) {
         require(id);
         *id = context == nullptr ? current_context(instance).id : context_of(instance, handle_of(context)).id;
-        return result::success;
     });
 }
 
@@ -247,7 +234,6 @@ CUresult cuCtxSynchronize() {
         const Context& context = healthy_context(instance, current_context(instance).handle);
         check_context_not_capturing(instance, context);
         wait_for_context(instance, lock, context.handle);
-        return result::success;
     });
 }
 
@@ -257,7 +243,6 @@ CUresult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
         healthy_context(instance, current_context(instance).handle);
         *free_bytes = device_free_bytes;
         *total_bytes = device_total_bytes;
-        return result::success;
     });
 }
 

@@ -55,7 +55,6 @@ CUresult cuEventDestroy_v2(CUevent event) {
     return call(Function::cuEventDestroy, [&](Model& instance, Lock&) {
         find_event(instance, event);
         instance.objects.events.erase(handle_of(event));
-        return result::success;
     });
 }
 
@@ -92,7 +91,6 @@ CUresult cuEventSynchronize(CUevent event) {
         check_not_captured(instance, waited, true);
         check_unsafe_call(instance);
         wait_until_complete(instance, lock, OperationPtr(waited.operation));
-        return result::success;
     });
 }
 

@@ -39,7 +39,6 @@ CUresult destroy_graph(Function function, Handle handle) {
     return call(function, [&](Model& instance, Lock&) {
         find_graph(instance, handle);
         instance.objects.graphs.erase(handle);
-        return result::success;
     });
 }
 
@@ -65,7 +64,6 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
         std::erase_if(orphans, [&](const auto& operation) { return instance.objects.timeline.complete(*operation); });
         if (tail && !instance.objects.timeline.complete(*tail)) orphans.push_back(tail);
         instance.objects.streams.erase(destroyed.handle);
-        return result::success;
     });
 }
 
@@ -75,7 +73,6 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
         const Stream& found = find_stream(instance, stream);
         check_implicit_capture(instance, found);
         *id = found.id;
-        return result::success;
     });
 }
 
@@ -85,7 +82,6 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
         const Stream& found = find_stream(instance, stream);
         check_implicit_capture(instance, found);
         *context = reinterpret_cast<CUcontext>(found.context);
-        return result::success;
     });
 }
 
@@ -97,7 +93,6 @@ CUresult cuStreamSynchronize(CUstream stream) {
         // The legacy stream is done when all streams that it would wait for are done.
         const OperationPtr last = legacy ? submit(instance, waited, 0) : waited.tail;
         wait_until_complete(instance, lock, last);
-        return result::success;
     });
 }
 
@@ -110,7 +105,6 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
             capture_wait(instance, waiting, waited);
         else if (waited.operation)
             submit(instance, waiting, 0, waited.operation);
-        return result::success;
     });
 }
 
@@ -126,10 +120,8 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-    return call(Function::cuStreamBeginCapture, [&](Model& instance, Lock&) {
-        begin_capture(instance, find_stream(instance, stream), mode);
-        return result::success;
-    });
+    return call(Function::cuStreamBeginCapture,
+                [&](Model& instance, Lock&) { begin_capture(instance, find_stream(instance, stream), mode); });
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
@@ -138,7 +130,6 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
         *graph = nullptr;
         const Graph captured = end_capture(instance, find_stream(instance, stream));
         *graph = reinterpret_cast<CUgraph>(add_graph(instance, captured));
-        return result::success;
     });
 }
 
@@ -153,24 +144,17 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
 
 // As calls that are not safe in a capture, so that one at the wrong time shows.
 CUresult cuProfilerStart() {
-    return call(Function::cuProfilerStart, [&](Model& instance, Lock&) {
-        check_unsafe_call(instance);
-        return result::success;
-    });
+    return call(Function::cuProfilerStart, [&](Model& instance, Lock&) { check_unsafe_call(instance); });
 }
 
 CUresult cuProfilerStop() {
-    return call(Function::cuProfilerStop, [&](Model& instance, Lock&) {
-        check_unsafe_call(instance);
-        return result::success;
-    });
+    return call(Function::cuProfilerStop, [&](Model& instance, Lock&) { check_unsafe_call(instance); });
 }
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long) {
     return call(Function::cuGraphInstantiate, [&](Model& instance, Lock&) {
         require(exec);
         *exec = reinterpret_cast<CUgraphExec>(add_graph(instance, find_graph(instance, handle_of(graph))));
-        return result::success;
     });
 }
 
@@ -183,7 +167,6 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
             capture_kernel(launched, graph.duration_ns);
         else
             submit(instance, launched, graph.duration_ns);
-        return result::success;
     });
 }
 

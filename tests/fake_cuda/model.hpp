@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -178,7 +179,7 @@ void drop_capture(Model& model, std::shared_ptr<Capture> capture);
 /// Applies the fault rules to a call and checks that the call is allowed.
 [[nodiscard]] CUresult enter(Model& model, Lock& lock, Function function);
 
-/// Runs a driver call: counts it, applies faults, and runs the body under the lock.
+/// Runs a driver call: counts it, applies faults, and runs the body under the lock. One that returns nothing succeeds.
 template <typename Body>
 CUresult call(Function function, const Body& body) noexcept {
     try {
@@ -186,7 +187,11 @@ CUresult call(Function function, const Body& body) noexcept {
         Model& instance = model();
         Lock lock(instance.mutex);
         if (const CUresult code = enter(instance, lock, function); code != result::success) return code;
-        return body(instance, lock);
+        if constexpr (!std::is_void_v<std::invoke_result_t<Body, Model&, Lock&>>)
+            return body(instance, lock);
+        else
+            body(instance, lock);
+        return result::success;
     } catch (const DriverError& error) {
         return error.code;
     } catch (const std::bad_alloc&) {
