@@ -29,8 +29,7 @@ static cep_stats fill_rings_of(int64_t capacity) {
     cep_profiler* profiler = open_with(&options);
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     run_threads(record_many, profiler);
-    close_now(profiler);
-    const cep_stats stats = accounted_stats_of(profiler);
+    const cep_stats stats = close_now(profiler);
     CHECK_EQ(stats.recorded, (uint64_t)load_threads * spans_per_thread);
     CHECK_EQ(count_spans_in_file(RANK_FILE), stats.written);
     return stats;
@@ -53,8 +52,7 @@ TEST(a_span_left_open_while_a_million_others_pass_is_written) {
     const cep_span last = cep_begin(region, CEP_HOST);
     CHECK(last != CEP_SPAN_NONE);
     cep_end(region, last, CEP_HOST);
-    close_now(profiler);
-    const cep_stats stats = accounted_stats_of(profiler);
+    const cep_stats stats = close_now(profiler);
     CHECK_EQ(stats.recorded, million + 2);
     CHECK_EQ(stats.open_spans, 0);
     CHECK_EQ(stats.dropped_slots, 0);
@@ -70,8 +68,7 @@ TEST(spans_nested_beyond_the_slots_are_counted) {
     for (int i = 0; i < nested; ++i) spans[i] = cep_begin(region, CEP_HOST);
     for (int i = nested - 1; i >= 0; --i) cep_end(region, spans[i], CEP_HOST);
     record_spans(profiler, "forward", 1);
-    close_now(profiler);
-    const cep_stats stats = accounted_stats_of(profiler);
+    const cep_stats stats = close_now(profiler);
     CHECK_EQ(stats.recorded, nested + 1);
     CHECK_EQ(stats.open_spans, 0);
     const rows all = rows_read(RANK_FILE);
@@ -103,8 +100,7 @@ static void* record_with_counters(void* argument) {
 TEST(every_call_may_be_made_from_many_threads_at_once) {
     cep_profiler* profiler = open_here();
     run_threads(record_with_counters, profiler);
-    close_now(profiler);
-    const cep_stats stats = accounted_stats_of(profiler);
+    const cep_stats stats = close_now(profiler);
     CHECK_EQ(stats.recorded, (uint64_t)load_threads * steps_per_thread * 6);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(rows_count(&all, SPAN) + rows_count(&all, "counter") + rows_count(&all, "mark"), stats.written);

@@ -126,8 +126,7 @@ TEST(steps_that_the_longer_stride_leaves_out_are_not_lost) {
     const cep_options options = bounded_options(tight_percent);
     cep_profiler* profiler = open_with(&options);
     train_until_lengthened(profiler, 1);
-    close_now(profiler);
-    const cep_stats stats = accounted_stats_of(profiler);
+    const cep_stats stats = close_now(profiler);
     CHECK_EQ(stats.written, stats.recorded);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(rows_count(&all, SPAN), stats.recorded);

@@ -214,8 +214,7 @@ TEST(the_stats_row_at_close_accounts_for_every_span) {
     record_spans(profiler, "forward", 100);
     CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
     CHECK_EQ(cep_mark(profiler, "checkpoint", NULL), CEP_OK);
-    close_now(profiler);
-    const cep_stats stats = accounted_stats_of(profiler);
+    const cep_stats stats = close_now(profiler);
     CHECK_EQ(stats.recorded, 102);
     CHECK_EQ(stats.written, 102);
     CHECK_EQ(stats.threads, 1);

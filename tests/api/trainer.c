@@ -78,9 +78,10 @@ cep_profiler* open_at_step(int64_t step) {
     return profiler;
 }
 
-void close_now(cep_profiler* profiler) {
+cep_stats close_now(cep_profiler* profiler) {
     const int32_t code = cep_close(profiler, close_timeout_ms);
     if (code != CEP_OK) check_fail(__FILE__, __LINE__, "cep_close: %d: %s", code, cep_last_error());
+    return accounted_stats_of(profiler);
 }
 
 rows rows_after_close(cep_profiler* profiler) {

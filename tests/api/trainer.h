@@ -30,7 +30,8 @@ cep_profiler* open_at_step(int64_t step);
 #define OPEN_AT_STEP(step, name)                 \
     cep_profiler* profiler = open_at_step(step); \
     cep_region* region = cep_region_get(profiler, name, CEP_KIND_AUTO)
-void close_now(cep_profiler* profiler);
+// Closes it, and checks that all it recorded is accounted for.
+cep_stats close_now(cep_profiler* profiler);
 // Closes it, and reads its file.
 rows rows_after_close(cep_profiler* profiler);
 void record_spans(cep_profiler* profiler, const char* name, int count);

@@ -83,8 +83,7 @@ TEST(beyond_the_rows_that_can_wait_the_newest_are_lost_and_counted) {
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     const int64_t first_lost = first_missing_number(RANK_FILE);
     record_and_flush(profiler, 101 + count, 100);
-    close_now(profiler);
-    const cep_stats stats = stats_of(profiler);
+    const cep_stats stats = close_now(profiler);
     CHECK(first_lost > 10000);
     CHECK_EQ(stats.dropped_ring, 0);
     CHECK_EQ(stats.dropped_io, 100 + count - (first_lost - 1));

@@ -69,8 +69,7 @@ static rows resume(void) {
     const long before = file_size(RANK_FILE);
     cep_profiler* profiler = start();
     record_numbers(profiler, 1, 1000);
-    close_now(profiler);
-    const cep_stats stats = accounted_stats_of(profiler);
+    const cep_stats stats = close_now(profiler);
     CHECK_EQ(stats.written, 1000);
     check_has_numbers(RANK_FILE, 1, 999);
     return rows_from(before);

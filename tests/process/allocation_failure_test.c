@@ -64,8 +64,7 @@ static void train_while_memory_runs_out(void) {
     record_spans(profiler, "after", 10);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     (void)accounted_stats_of(profiler);
-    close_now(profiler);
-    const cep_stats last = accounted_stats_of(profiler);
+    const cep_stats last = close_now(profiler);
     CHECK_EQ(last.pending, 0);
     check_file(&last);
 }

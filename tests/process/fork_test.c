@@ -46,8 +46,7 @@ static void start_recording(void) {
 static void finish_recording(void) {
     done = true;
     for (int i = 0; i < 2; ++i) CHECK_EQ(pthread_join(recorders[i], NULL), 0);
-    close_now(profiler);
-    const cep_stats stats = accounted_stats_of(profiler);
+    const cep_stats stats = close_now(profiler);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(rows_count(&all, "run"), 1);
     CHECK_EQ(rows_count(&all, "open"), 0);

@@ -79,8 +79,7 @@ static void check_interrupted_loop(void (*handler)(int)) {
     CHECK(!counts_were_false);
     const cep_stats now = accounted_stats_of(profiler);
     CHECK_EQ(now.recorded, measured + measured_by_handler);
-    close_now(profiler);
-    const cep_stats last = accounted_stats_of(profiler);
+    const cep_stats last = close_now(profiler);
     CHECK_EQ(last.recorded, now.recorded);
     CHECK_EQ(last.open_spans, 0);
     const rows all = rows_read(RANK_FILE);

@@ -25,8 +25,7 @@ static void open_shared(void) {
 }
 
 static void check_counts_after_close(uint64_t recorded) {
-    close_now(profiler);
-    const cep_stats stats = accounted_stats_of(profiler);
+    const cep_stats stats = close_now(profiler);
     CHECK_EQ(stats.recorded, recorded);
     CHECK_EQ(stats.open_spans, 0);
     CHECK_EQ(count_spans_in_file(RANK_FILE), stats.written);
