@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -82,6 +83,14 @@ void check_child_passes(const char* file, int line, check_body body) {
     const int status = check_in_child(body);
     if (WIFSIGNALED(status)) check_fail(file, line, "the child was killed by signal %d", WTERMSIG(status));
     if (WEXITSTATUS(status) != 0) check_fail(file, line, "the child exited with %d", WEXITSTATUS(status));
+}
+
+void* check_on_a_thread(void* (*body)(void*), void* argument) {
+    pthread_t thread;
+    void* returned = NULL;
+    CHECK_EQ(pthread_create(&thread, NULL, body, argument), 0);
+    CHECK_EQ(pthread_join(thread, &returned), 0);
+    return returned;
 }
 
 static int remove_entry(const char* path, const struct stat* status, int type, struct FTW* position) {

@@ -32,6 +32,8 @@ void check_report_to(int descriptor);
 int check_in_child(check_body body);
 // Runs body in a forked process and fails the test unless it exits with status 0.
 void check_child_passes(const char* file, int line, check_body body);
+// Runs body in a thread, and returns what it returns.
+void* check_on_a_thread(void* (*body)(void*), void* argument);
 
 void check_equal_int(const char* file, int line, const char* what, long long actual, long long expected);
 void check_equal_text(const char* file, int line, const char* what, const char* actual, const char* expected);

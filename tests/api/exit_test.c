@@ -52,9 +52,7 @@ static void* exit_from_a_thread(void* argument) {
 
 static void leave_from_another_thread(void) {
     open_shared();
-    pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, exit_from_a_thread, NULL), 0);
-    pthread_join(thread, NULL);
+    check_on_a_thread(exit_from_a_thread, NULL);
 }
 
 TEST(exit_from_another_thread_loses_nothing) {
@@ -97,9 +95,7 @@ static void* begin_and_leave_the_end_to_the_destructor(void* argument) {
 TEST(spans_may_end_and_begin_in_destructors_of_a_thread) {
     CHECK_EQ(pthread_key_create(&late_key, end_span_and_record), 0);
     open_shared();
-    pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, begin_and_leave_the_end_to_the_destructor, NULL), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    check_on_a_thread(begin_and_leave_the_end_to_the_destructor, NULL);
     const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
     CHECK_EQ(rows_spans_named(&all, "backward"), 5);

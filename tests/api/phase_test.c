@@ -22,6 +22,11 @@ static void open_job(int64_t stride) {
     for (int i = 0; i < phases; ++i) regions[i] = cep_region_get(profiler, names[i], CEP_KIND_AUTO);
 }
 
+static void open_job_at_step(int64_t step) {
+    open_job(1);
+    CHECK_EQ(cep_step(profiler, step), CEP_OK);
+}
+
 static void train(int64_t first, int64_t last) {
     for (int64_t step = first; step <= last; ++step) {
         CHECK_EQ(cep_step(profiler, step), CEP_OK);
@@ -87,8 +92,7 @@ TEST(ending_twice_ends_once) {
 }
 
 TEST(ending_before_any_phase_does_nothing) {
-    open_job(1);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    open_job_at_step(0);
     end_phase();
     CHECK_EQ(stats_of(profiler).recorded, 0);
     CHECK_EQ(stats_of(profiler).threads, 0);
@@ -116,8 +120,7 @@ TEST(spans_nest_in_phases_and_phases_in_spans) {
 }
 
 TEST(a_phase_that_cep_end_has_ended_is_no_longer_current) {
-    open_job(1);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    open_job_at_step(0);
     cep_phase(profiler, regions[0], CEP_HOST);
     cep_end(regions[0], CEP_SPAN_INNERMOST, CEP_HOST);
     cep_phase(profiler, regions[1], CEP_HOST);
@@ -179,8 +182,7 @@ static void* run_phases(void* unused) {
 
 TEST(threads_have_phases_of_their_own) {
     pthread_t running[threads];
-    open_job(1);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    open_job_at_step(0);
     for (int i = 0; i < threads; ++i) CHECK_EQ(pthread_create(&running[i], NULL, run_phases, NULL), 0);
     for (int i = 0; i < threads; ++i) pthread_join(running[i], NULL);
     const cep_stats stats = stats_of(profiler);
@@ -204,13 +206,9 @@ static void* begin_and_end_another(void* unused) {
 
 // The second thread uses the ring of the first. It must not end its phase.
 TEST(the_phase_of_a_thread_that_exited_stays_open) {
-    pthread_t thread;
-    open_job(1);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
-    CHECK_EQ(pthread_create(&thread, NULL, begin_a_phase, NULL), 0);
-    pthread_join(thread, NULL);
-    CHECK_EQ(pthread_create(&thread, NULL, begin_and_end_another, NULL), 0);
-    pthread_join(thread, NULL);
+    open_job_at_step(0);
+    check_on_a_thread(begin_a_phase, NULL);
+    check_on_a_thread(begin_and_end_another, NULL);
     CHECK_EQ(stats_of(profiler).open_spans, 1);
     const rows all = close_and_read();
     CHECK_EQ(rows_spans_named(&all, "backward"), 1);
@@ -263,8 +261,7 @@ TEST(a_switch_to_no_region_ends_the_span_on_a_step_that_is_not_recorded) {
 }
 
 TEST(a_switch_to_no_region_ends_the_innermost_span) {
-    open_job(1);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    open_job_at_step(0);
     (void)cep_begin(regions[0], CEP_HOST);
     (void)cep_begin(regions[1], CEP_HOST);
     CHECK_EQ(cep_switch(CEP_SPAN_INNERMOST, NULL, CEP_HOST), CEP_SPAN_NONE);
@@ -285,12 +282,9 @@ static void* end_on_another_thread(void* unused) {
 }
 
 TEST(a_switch_to_no_region_ends_another_threads_span) {
-    open_job(1);
-    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    open_job_at_step(0);
     handed_over = cep_begin(regions[0], CEP_HOST);
-    pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, end_on_another_thread, NULL), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    check_on_a_thread(end_on_another_thread, NULL);
     CHECK_EQ(stats_of(profiler).open_spans, 0);
     close_now(profiler);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exit, fork, threads that exit, and handles used after close.
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,9 +257,7 @@ static void* begin_and_go(void* argument) {
 
 TEST(a_span_left_open_by_a_thread_that_exits_gets_an_open_row) {
     cep_profiler* profiler = open_at_step(4);
-    pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, begin_and_go, profiler), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    check_on_a_thread(begin_and_go, profiler);
     const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_count(&all, "open"), 1);
     (void)accounted_stats_of(profiler);
@@ -285,10 +282,7 @@ static void* read_last_error(void* argument) {
 
 TEST(an_error_of_one_thread_is_not_seen_by_another) {
     CHECK_EQ(cep_close(NULL, 0), CEP_EINVAL);
-    pthread_t thread;
-    void* was_empty = NULL;
-    CHECK_EQ(pthread_create(&thread, NULL, read_last_error, NULL), 0);
-    CHECK_EQ(pthread_join(thread, &was_empty), 0);
+    void* was_empty = check_on_a_thread(read_last_error, NULL);
     CHECK(was_empty != NULL);
 }
 

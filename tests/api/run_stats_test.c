@@ -2,7 +2,6 @@
 //
 // The rows that are not measurements (run, stats, open), and the flat layout, which has none of them.
 #include <math.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -415,12 +414,10 @@ static void* record_elsewhere(void* profiler) {
 }
 
 TEST(the_trainers_time_is_that_of_all_its_threads) {
-    pthread_t thread;
     cep_profiler* profiler = open_at_step(0);
     record_spans(profiler, "forward", 100);
     const uint64_t of_one = stats_of(profiler).trainer_ns;
-    CHECK_EQ(pthread_create(&thread, NULL, record_elsewhere, profiler), 0);
-    pthread_join(thread, NULL);
+    check_on_a_thread(record_elsewhere, profiler);
     CHECK(stats_of(profiler).trainer_ns > of_one);
     close_now(profiler);
 }

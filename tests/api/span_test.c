@@ -159,12 +159,6 @@ static void* end_it(void* argument) {
     return NULL;
 }
 
-static void on_another_thread(void* (*body)(void*), handover* given) {
-    pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, body, given), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
-}
-
 static void* begin_and_leave_open(void* argument) {
     handover* given = argument;
     given->span = cep_begin(given->region, CEP_HOST);
@@ -185,7 +179,7 @@ TEST(depth_leaves_out_spans_that_another_thread_has_ended) {
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     given.span = cep_begin(given.region, CEP_HOST);
     const cep_span span = cep_begin(inner, CEP_HOST);
-    on_another_thread(end_it, &given);
+    check_on_a_thread(end_it, &given);
     record_spans(profiler, "later", 1);
     cep_end(inner, span, CEP_HOST);
     const rows all = rows_after_close(profiler);
@@ -197,8 +191,8 @@ TEST(a_thread_begins_without_the_spans_that_an_ended_thread_left_open) {
     cep_profiler* profiler = open_here();
     handover given = {cep_region_get(profiler, "left_open", CEP_KIND_AUTO), 0, profiler};
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
-    on_another_thread(begin_and_leave_open, &given);
-    on_another_thread(record_one_and_end_innermost, &given);
+    check_on_a_thread(begin_and_leave_open, &given);
+    check_on_a_thread(record_one_and_end_innermost, &given);
     CHECK_EQ(stats_of(profiler).open_spans, 1);
     cep_end(given.region, given.span, CEP_HOST);
     const rows all = rows_after_close(profiler);
@@ -213,7 +207,7 @@ TEST(a_span_ended_on_another_thread_is_no_longer_innermost) {
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     cep_begin(given.region, CEP_HOST);
     given.span = cep_begin(given.region, CEP_HOST);
-    on_another_thread(end_it, &given);
+    check_on_a_thread(end_it, &given);
     cep_end(given.region, CEP_SPAN_INNERMOST, CEP_HOST);
     CHECK_EQ(stats_of(profiler).open_spans, 0);
     record_spans(profiler, "optimizer", 1);

@@ -3,7 +3,6 @@
 // No call changes the trainer's errno.
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -132,10 +131,8 @@ static void check_everything_leaves_errno(int32_t backend) {
     cep_options options = host_options();
     options.backend = backend;
     cep_profiler* profiler = open_with(&options);
-    pthread_t thread;
     (void)call_everything(profiler);
-    CHECK_EQ(pthread_create(&thread, NULL, call_everything, profiler), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    check_on_a_thread(call_everything, profiler);
     KEEPS_ERRNO(cep_close(profiler, close_timeout_ms));
     (void)call_everything(profiler);
 }

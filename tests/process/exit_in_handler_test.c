@@ -31,9 +31,7 @@ static void run_a_job(void) {
     CHECK_EQ(cep_set_meta(profiler, "{\"dp\":1,\"note\":\"some text\"}"), CEP_OK);
     record_spans(profiler, "forward", 3);
     CHECK_EQ(cep_counter(profiler, "loss", 0.5), CEP_OK);
-    pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, record_on_another_thread, profiler), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    check_on_a_thread(record_on_another_thread, profiler);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     close_now(profiler);
     if (!allocations_called()) _exit(not_reached);
@@ -150,9 +148,7 @@ TEST(a_thread_that_has_left_a_call_by_siglongjmp_is_counted_and_delays_no_close)
     if (sigsetjmp(before_the_call, 1) == 0) (void)cep_begin(region, CEP_HOST);
     CHECK(allocations_called());
     for (int i = 0; i < later_spans; ++i) cep_end(region, cep_begin(region, CEP_HOST), CEP_HOST);
-    pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, read_stats, profiler), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    check_on_a_thread(read_stats, profiler);
     CHECK_EQ(read_elsewhere.dropped_slots, later_spans);
     CHECK_EQ(cep_close(profiler, close_timeout_ms), CEP_OK);
     const rows all = rows_read(RANK_FILE);

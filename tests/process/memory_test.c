@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The profiler's memory is bounded, whatever the trainer and the disk do.
-#include <pthread.h>
 #include <sys/resource.h>
 
 #include "allocations.h"
@@ -57,9 +56,7 @@ TEST(threads_that_come_and_go_do_not_accumulate_memory) {
     cep_profiler* profiler = open_at_step(0);
     watch_memory();
     for (int i = 0; i < 3000; ++i) {
-        pthread_t thread;
-        CHECK_EQ(pthread_create(&thread, NULL, record_some, profiler), 0);
-        CHECK_EQ(pthread_join(thread, NULL), 0);
+        check_on_a_thread(record_some, profiler);
     }
     check_within_budget();
     close_now(profiler);

@@ -86,10 +86,7 @@ static void* count_allocations_of_every_call(void* unused) {
 }
 
 static void check_no_allocation_on_a_new_thread(void) {
-    pthread_t thread;
-    void* allocated = NULL;
-    CHECK_EQ(pthread_create(&thread, NULL, count_allocations_of_every_call, NULL), 0);
-    CHECK_EQ(pthread_join(thread, &allocated), 0);
+    void* allocated = check_on_a_thread(count_allocations_of_every_call, NULL);
     CHECK_EQ((uintptr_t)allocated, 0);
 }
 
@@ -141,10 +138,7 @@ TEST(ending_on_an_unrecorded_step_costs_a_thread_that_never_recorded_nothing) {
     record_spans(profiler, "forward", 1);
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
     const uint32_t threads_before = stats_of(profiler).threads;
-    pthread_t thread;
-    void* allocated = NULL;
-    CHECK_EQ(pthread_create(&thread, NULL, end_without_having_begun, NULL), 0);
-    CHECK_EQ(pthread_join(thread, &allocated), 0);
+    void* allocated = check_on_a_thread(end_without_having_begun, NULL);
     CHECK_EQ((uintptr_t)allocated, 0);
     CHECK_EQ(stats_of(profiler).threads, threads_before);
     close_now(profiler);

@@ -134,9 +134,7 @@ TEST(loading_and_unloading_a_hundred_times_is_safe) {
 
 TEST(loading_and_unloading_from_threads_that_exit_is_safe) {
     for (int i = 0; i < 20; ++i) {
-        pthread_t thread;
-        CHECK_EQ(pthread_create(&thread, NULL, load_and_record, NULL), 0);
-        CHECK_EQ(pthread_join(thread, NULL), 0);
+        check_on_a_thread(load_and_record, NULL);
     }
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(rows_count(&all, SPAN), 20);
