@@ -132,6 +132,13 @@ def names_of(verdict):
     return [(one["rank"], one["phase"], one["pattern"]) for one in verdict["stragglers"]]
 
 
+def verdict_naming(cep, *stragglers):
+    """The verdict, which names these and nobody else."""
+    verdict = verdict_of(cep)
+    assert names_of(verdict) == [*stragglers]
+    return verdict
+
+
 @pytest.fixture
 def cep(tmp_path):
     return Command(tmp_path)

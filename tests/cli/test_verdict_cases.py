@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import START_NS, line_of, names_of, run_row, span_row, verdict_of
+from conftest import START_NS, line_of, names_of, run_row, span_row, verdict_naming, verdict_of
 from array_jobs import own_times, write_job
 from made_jobs import TRANSFER_MS, Damage, Shape, make, write_files
 
@@ -74,8 +74,7 @@ def test_a_rank_that_loses_time_outside_of_any_phase_is_named(cep, tmp_path, ste
     before = np.zeros((8, 60))
     before[2] = 100.0
     step_ms = write_job(tmp_path / "job", own, before=before, step_spans=step_spans)
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(2, "uncovered", "persistent")]
+    verdict = verdict_naming(cep, (2, "uncovered", "persistent"))
     (straggler,) = verdict["stragglers"]
     assert straggler["excess_ms"] == pytest.approx(100, abs=1)
     assert straggler["waiters_median_wait_ms"] == pytest.approx(100, abs=1)
@@ -314,8 +313,7 @@ def test_a_slow_rank_whose_device_is_not_behind_its_host_may_have_a_late_host(ce
         path = tmp_path / "job" / f"cuda_events_rank_{rank}.jsonl"
         lag_ms = lag_of_slow_ms if rank == 2 else 2.0
         path.write_text(path.read_text().replace('"name":"all_reduce"', f'"name":"all_reduce","lag_ms":{lag_ms}'))
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(2, "forward", "persistent")]
+    verdict = verdict_naming(cep, (2, "forward", "persistent"))
     evidence, to_do = verdict["evidence"][0], verdict["next"][0]
     said = "its host may be late: collectives begin 300.0 µs after their launch, 2.000 ms on its peers" in evidence
     assert (said, "look at its host" in to_do) == (host_may_be_late, host_may_be_late), (evidence, to_do)

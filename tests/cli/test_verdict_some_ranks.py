@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from array_jobs import PHASES, own_times, write_job
-from conftest import line_of, names_of, run_row, verdict_of
+from conftest import line_of, names_of, run_row, verdict_naming, verdict_of
 
 TRANSFER_MS = 2.0
 KINDS = {name: kind for name, (kind, _) in PHASES.items()}
@@ -35,8 +35,7 @@ def only(rank, ms, *, ranks=8, steps=120, where=slice(None)):
 def test_a_phase_that_one_rank_has_is_its_own_work(cep, tmp_path, options):
     ranks = options.get("ranks", 8)
     step_ms, without_ms = job_with(tmp_path / "job", {"synthetic_straggler": only(0, 20.0, ranks=ranks)}, **options)
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(0, "synthetic_straggler", "persistent")]
+    verdict = verdict_naming(cep, (0, "synthetic_straggler", "persistent"))
     assert verdict["headline"].startswith("Rank 0 is slow in synthetic_straggler, in nearly every step. Without it, ")
     (straggler,) = verdict["stragglers"]
     assert straggler["excess_ms"] == pytest.approx(20, abs=0.01)
@@ -65,8 +64,7 @@ def test_a_rank_that_is_recorded_from_the_middle_on_hides_nothing(cep, tmp_path)
 def test_a_phase_of_one_rank_of_a_pipeline_stage(cep, tmp_path):
     places = {rank: run_row(rank, world_size=8, pp=rank // 4, dp=rank % 4) for rank in range(8)}
     job_with(tmp_path / "job", {"synthetic_straggler": only(5, 20.0)}, run=lambda rank: line_of(places[rank]))
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(5, "synthetic_straggler", "persistent")]
+    verdict = verdict_naming(cep, (5, "synthetic_straggler", "persistent"))
     assert [(cause["kind"], cause["ranks"]) for cause in verdict["causes"]] == [("ranks", [5])]
 
 
@@ -84,8 +82,7 @@ def test_of_two_ranks_one_has_a_phase(cep, tmp_path):
 
 def test_a_phase_that_one_rank_has_in_a_window(cep, tmp_path):
     step_ms, without_ms = job_with(tmp_path / "job", {"synthetic_straggler": only(3, 20.0, where=slice(40, 80))})
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(3, "synthetic_straggler", "window")]
+    verdict = verdict_naming(cep, (3, "synthetic_straggler", "window"))
     (straggler,) = verdict["stragglers"]
     assert (straggler["first_step"], straggler["last_step"]) == (40, 79)
     assert straggler["cost_share"] == pytest.approx(1 - without_ms.sum() / step_ms.sum(), rel=0.05)
@@ -94,8 +91,7 @@ def test_a_phase_that_one_rank_has_in_a_window(cep, tmp_path):
 def test_a_phase_that_one_rank_has_now_and_then(cep, tmp_path):
     where = np.random.default_rng(3).random(120) < 0.3
     step_ms, without_ms = job_with(tmp_path / "job", {"synthetic_straggler": only(5, 20.0, where=where)})
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(5, "synthetic_straggler", "intermittent")]
+    verdict = verdict_naming(cep, (5, "synthetic_straggler", "intermittent"))
     (straggler,) = verdict["stragglers"]
     assert straggler["step_fraction"] == pytest.approx(where.mean(), abs=0.01)
     assert straggler["cost_share"] == pytest.approx(1 - without_ms.sum() / step_ms.sum(), rel=0.05)
@@ -120,8 +116,7 @@ def test_checkpoints_of_one_rank_in_every_nth_step(cep, tmp_path, options):
     steps = 8 * every
     times = only(0, 1000.0, ranks=ranks, steps=steps, where=slice(every - 1, None, every))
     step_ms, without_ms = job_with(tmp_path / "job", {"save_checkpoint": times}, steps=steps, **options)
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(0, "save_checkpoint", "intermittent")]
+    verdict = verdict_naming(cep, (0, "save_checkpoint", "intermittent"))
     (straggler,) = verdict["stragglers"]
     numbers = [step * options.get("stride", 1) for step in range(steps)][every - 1::every]
     assert (straggler["first_step"], straggler["last_step"]) == (numbers[0], numbers[-1])
@@ -139,8 +134,7 @@ def test_checkpoints_of_one_rank_in_every_nth_step(cep, tmp_path, options):
 def test_a_phase_of_one_rank_is_named_where_less_was_recorded(cep, tmp_path, steps, lost, collective):
     job_with(tmp_path / "job", {"synthetic_straggler": only(0, 20.0, steps=steps)}, steps=steps, collective=collective)
     lose_rows(tmp_path / "job", lost)
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(0, "synthetic_straggler", "persistent")]
+    verdict = verdict_naming(cep, (0, "synthetic_straggler", "persistent"))
 
 
 def keep_only(folder, keys):
@@ -169,8 +163,7 @@ FOUR_KEYS = ("name", "step", "rank", "duration_ms")
 def test_a_phase_of_one_rank_in_rows_of_four_keys(cep, tmp_path, step_spans):
     step_ms, without_ms = job_with(tmp_path / "job", {"synthetic_straggler": only(0, 20.0)}, step_spans=step_spans)
     keep_only(tmp_path / "job", FOUR_KEYS)
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(0, "synthetic_straggler", "persistent")]
+    verdict = verdict_naming(cep, (0, "synthetic_straggler", "persistent"))
     assert verdict["job_slowdown"] == pytest.approx(step_ms.mean() / without_ms.mean(), rel=0.01)
     assert not verdict["slowdown_is_bound"] and "Without it, steps would take 17 % less time" in verdict["headline"]
     cep("summarize", "--fail-on", "straggler", "job", status=1)
@@ -180,8 +173,7 @@ def test_with_communication_beside_work_rows_of_four_keys_give_a_bound(cep, tmp_
     step_ms, without_ms = job_with(tmp_path / "job", {"synthetic_straggler": only(0, 20.0)}, step_spans=False)
     keep_only(tmp_path / "job", FOUR_KEYS)
     add_communication_beside_work(tmp_path / "job")
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(0, "synthetic_straggler", "persistent")]
+    verdict = verdict_naming(cep, (0, "synthetic_straggler", "persistent"))
     assert verdict["job_slowdown"] == pytest.approx(step_ms.mean() / without_ms.mean(), rel=0.02)
     assert verdict["slowdown_is_bound"] and "steps would take up to " in verdict["headline"]
     done = cep("summarize", "--fail-on", "straggler", "job", status=1)
@@ -232,8 +224,7 @@ def test_a_straggler_in_a_phase_of_the_host_that_takes_most_of_a_step(cep, tmp_p
     times = ms * (1 + 0.005 * np.random.default_rng(4).standard_normal((8, 120))) if of_all else absent()
     times[3] = 1.2 * ms if of_all else ms
     step_ms, _ = job_with(tmp_path / "job", {phase: times}, kind="host")
-    verdict = verdict_of(cep)
-    assert names_of(verdict) == [(3, phase, "persistent")]
+    verdict = verdict_naming(cep, (3, phase, "persistent"))
     excess_ms = 0.2 * ms if of_all else ms
     assert verdict["stragglers"][0]["cost_share"] == pytest.approx(excess_ms / step_ms.mean(), rel=0.1)
     cep("summarize", "--fail-on", "straggler", "job", status=1)
