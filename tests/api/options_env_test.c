@@ -31,11 +31,7 @@ static void check_variable_refused(const char* variable, const char* value, cons
     unsetenv(variable);
 }
 
-TEST(an_empty_environment_is_off) {
-    cep_options options = from_environment();
-    CHECK_EQ(options.enable, 0);
-    cep_options_clear(&options);
-}
+TEST_THAT(an_empty_environment_is_off, CHECK_OPTIONS(from_environment(), CHECK_EQ(options.enable, 0)))
 
 TEST_THAT(load_env_refuses_null, CHECK_EQ(cep_options_load_env(NULL), CEP_EINVAL))
 
@@ -49,13 +45,9 @@ TEST(each_option_has_a_variable) {
 
 TEST(enable_takes_true_and_false_too) {
     setenv("CEP_ENABLE", "true", 1);
-    cep_options options = from_environment();
-    CHECK_EQ(options.enable, 1);
-    cep_options_clear(&options);
+    CHECK_OPTIONS(from_environment(), CHECK_EQ(options.enable, 1));
     setenv("CEP_ENABLE", "false", 1);
-    options = from_environment();
-    CHECK_EQ(options.enable, 0);
-    cep_options_clear(&options);
+    CHECK_OPTIONS(from_environment(), CHECK_EQ(options.enable, 0));
 }
 
 TEST(ranks_take_single_numbers_and_ranges) {
@@ -100,9 +92,7 @@ TEST(a_value_that_its_option_cannot_have_is_refused_and_named_once) {
 
 TEST(as_many_ranks_as_can_be_listed_are_accepted) {
     setenv("CEP_RANKS", "0-65534,7", 1);
-    cep_options options = from_environment();
-    CHECK_EQ(options.ranks_count, 65536);
-    cep_options_clear(&options);
+    CHECK_OPTIONS(from_environment(), CHECK_EQ(options.ranks_count, 65536));
 }
 
 TEST(a_launchers_rank_beyond_32_bits_is_refused_with_the_largest) {
@@ -137,9 +127,7 @@ TEST(a_configuration_path_of_any_length_leaves_room_for_the_reason) {
 TEST(a_configuration_file_is_read) {
     write_text("cep.json", "{\"enable\":true,\"start_step\":8}");
     setenv("CEP_CONFIG", "cep.json", 1);
-    cep_options options = from_environment();
-    CHECK_EQ(options.start_step, 8);
-    cep_options_clear(&options);
+    CHECK_OPTIONS(from_environment(), CHECK_EQ(options.start_step, 8));
 }
 
 TEST(a_variable_overrides_the_configuration) {
@@ -154,9 +142,7 @@ TEST(a_variable_overrides_the_configuration) {
 TEST(a_variable_can_switch_off_what_the_configuration_enables) {
     setenv("CEP_CONFIG", "{\"enable\":true}", 1);
     setenv("CEP_ENABLE", "0", 1);
-    cep_options options = from_environment();
-    CHECK_EQ(options.enable, 0);
-    cep_options_clear(&options);
+    CHECK_OPTIONS(from_environment(), CHECK_EQ(options.enable, 0));
 }
 
 TEST(explicit_options_ignore_the_environment) {

@@ -30,9 +30,7 @@ static cep_options loaded(const char* json) {
 }
 
 static void check_start_step(const char* json, int64_t start_step) {
-    cep_options options = loaded(json);
-    CHECK_EQ(options.start_step, start_step);
-    cep_options_clear(&options);
+    CHECK_OPTIONS(loaded(json), CHECK_EQ(options.start_step, start_step));
 }
 
 TEST(json_text_sets_every_option_it_names) {
@@ -60,11 +58,8 @@ TEST(json_keeps_the_options_that_it_does_not_name) {
     cep_options_clear(&options);
 }
 
-TEST(a_configuration_without_enable_is_off) {
-    cep_options options = loaded("{\"start_step\":5}");
-    CHECK_EQ(options.enable, 0);
-    cep_options_clear(&options);
-}
+TEST_THAT(a_configuration_without_enable_is_off,
+          CHECK_OPTIONS(loaded("{\"start_step\":5}"), CHECK_EQ(options.enable, 0)))
 
 TEST(a_second_load_does_not_switch_off_what_the_first_enabled) {
     cep_options options = loaded("{\"enable\":true}");
@@ -83,9 +78,7 @@ TEST(a_second_load_replaces_strings_of_the_first) {
 
 TEST(a_json_file_is_read_by_its_path) {
     write_text("config.json", "{\"enable\":true,\"record_every_n_steps\":3}\n");
-    cep_options options = loaded("config.json");
-    CHECK_EQ(options.record_every_n_steps, 3);
-    cep_options_clear(&options);
+    CHECK_OPTIONS(loaded("config.json"), CHECK_EQ(options.record_every_n_steps, 3));
 }
 
 TEST(null_end_step_means_no_end) {
@@ -235,26 +228,19 @@ static char* json_of_ranks(size_t count) {
 
 TEST(as_many_ranks_as_can_be_listed_are_accepted_and_one_more_is_refused) {
     char* text = json_of_ranks(most_listed_ranks);
-    cep_options options = loaded(text);
-    CHECK_EQ(options.ranks_count, most_listed_ranks);
-    cep_options_clear(&options);
+    CHECK_OPTIONS(loaded(text), CHECK_EQ(options.ranks_count, most_listed_ranks));
     free(text);
     text = json_of_ranks(most_listed_ranks + 1);
     check_load_refused(text, CEP_EOPTION, "ranks: 65537", "65536");
     free(text);
 }
 
-TEST(a_backslash_before_u0000_is_a_backslash) {
-    cep_options options = loaded("{\"directory\":\"a\\\\u0000b\"}");
-    CHECK_TEXT(options.directory, "a\\u0000b");
-    cep_options_clear(&options);
-}
+TEST_THAT(a_backslash_before_u0000_is_a_backslash,
+          CHECK_OPTIONS(loaded("{\"directory\":\"a\\\\u0000b\"}"), CHECK_TEXT(options.directory, "a\\u0000b")))
 
-TEST(meta_is_kept_as_it_is_written) {
-    cep_options options = loaded("{\"meta\": {\"id\": 18446744073709551615, \"lr\": 1.0e-4} }");
-    CHECK_TEXT(options.meta, "{\"id\": 18446744073709551615, \"lr\": 1.0e-4}");
-    cep_options_clear(&options);
-}
+TEST_THAT(meta_is_kept_as_it_is_written,
+          CHECK_OPTIONS(loaded("{\"meta\": {\"id\": 18446744073709551615, \"lr\": 1.0e-4} }"),
+                        CHECK_TEXT(options.meta, "{\"id\": 18446744073709551615, \"lr\": 1.0e-4}")))
 
 TEST(integers_of_64_bits_are_read_exactly) {
     cep_options options = fresh_options();

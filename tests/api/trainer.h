@@ -15,6 +15,13 @@
 enum { close_timeout_ms = 120000 };
 
 cep_options fresh_options(void);
+// Makes a check of `options`, and clears them.
+#define CHECK_OPTIONS(expression, check)    \
+    do {                                    \
+        cep_options options = (expression); \
+        check;                              \
+        cep_options_clear(&options);        \
+    } while (0)
 // The values that the tests give each option, in JSON and in the environment.
 void check_each_option_is_given(const cep_options* options);
 // Defaults, except: rank 0 of 1 in directory "out", every step recorded, host clock.
