@@ -16,9 +16,7 @@ static void need_exact_threads(void) {
 
 TEST(no_thread_runs_before_the_first_recorded_span_and_one_after) {
     need_exact_threads();
-    cep_options options = host_options();
-    options.start_step = 5;
-    cep_profiler* profiler = open_with(&options);
+    PROFILER_WITH(open_with, host_options, start_step = 5);
     CHECK_EQ(count_threads(), 1);
     record_step(profiler, 1, "forward");
     CHECK_EQ(count_threads(), 1);
@@ -123,9 +121,7 @@ static bool every_other_thread_sleeps_until_woken(void) {
 TEST(threads_with_nothing_to_do_sleep_until_a_call_wakes_them) {
     need_exact_threads();
     alarm(60);
-    cep_options options = host_options();
-    options.flush_every_n_steps = 1;
-    cep_profiler* profiler = open_with(&options);
+    PROFILER_WITH(open_with, host_options, flush_every_n_steps = 1);
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
     for (int step = 1; step <= 3; ++step) {
         CHECK_EQ(cep_step(profiler, step), CEP_OK);

@@ -24,9 +24,7 @@ static void run_threads(void* (*body)(void*), void* argument) {
 }
 
 static cep_stats fill_rings_of(int64_t capacity) {
-    cep_options options = host_options();
-    options.ring_capacity = capacity;
-    cep_profiler* profiler = open_with(&options);
+    PROFILER_WITH(open_with, host_options, ring_capacity = capacity);
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     run_threads(record_many, profiler);
     const cep_stats stats = close_now(profiler);

@@ -217,9 +217,7 @@ TEST(a_meta_of_64_kib_is_accepted_and_a_longer_one_refused) {
 }
 
 TEST(the_smallest_ring_is_accepted) {
-    cep_options options = host_options();
-    options.ring_capacity = 16;
-    cep_profiler* profiler = open_with(&options);
+    PROFILER_WITH(open_with, host_options, ring_capacity = 16);
     record_step(profiler, 0, "forward");
     const rows all = rows_after_close(profiler);
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);

@@ -99,18 +99,14 @@ TEST(a_rank_in_the_list_is_recorded) {
 }
 
 TEST(a_disabled_profiler_writes_nothing) {
-    cep_options options = host_options();
-    options.enable = 0;
-    cep_profiler* profiler = open_with(&options);
+    PROFILER_WITH(open_with, host_options, enable = 0);
     record_step(profiler, 0, "forward");
     close_now(profiler);
     CHECK(!path_exists("out"));
 }
 
 TEST(a_flush_step_writes_without_a_wait) {
-    cep_options options = host_options();
-    options.flush_every_n_steps = 3;
-    cep_profiler* profiler = open_with(&options);
+    PROFILER_WITH(open_with, host_options, flush_every_n_steps = 3);
     record_step(profiler, 1, "forward");
     CHECK_EQ(cep_step(profiler, 3), CEP_OK);
     // The writer writes whenever it runs. The test waits for the row itself, however long that takes.

@@ -27,6 +27,11 @@ void check_each_option_is_given(const cep_options* options);
 // Defaults, except: rank 0 of 1 in directory "out", every step recorded, host clock.
 cep_options host_options(void);
 cep_profiler* open_with(const cep_options* options);
+// Declares `options`, which get a setting, and `profiler`, which opens with them.
+#define PROFILER_WITH(open, make_options, setting) \
+    cep_options options = make_options();          \
+    options.setting;                               \
+    cep_profiler* profiler = open(&options)
 cep_profiler* open_here(void);
 // host_options(), except in that directory.
 cep_profiler* open_in(const char* directory);

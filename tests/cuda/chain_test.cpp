@@ -20,9 +20,7 @@ class ChainOntoTheHostTest : public ProfilerTest {
     }
 
     void open_with_stride(std::int64_t stride) {
-        cep_options options = default_options();
-        options.record_every_n_steps = stride;
-        open(options);
+        open(with(&cep_options::record_every_n_steps, stride));
         data = region("data");
         optimizer = region("optimizer");
     }

@@ -104,9 +104,7 @@ TEST_F(DriverCallsTest, CurrentPhasesChainAcrossStepsWithOneRecordEach) {
 }
 
 TEST_F(DriverCallsTest, CurrentPhaseMakesNoCallOnStepsThatAreNotRecorded) {
-    cep_options options = default_options();
-    options.record_every_n_steps = 10;
-    CUstream stream = open_with_stream(options);
+    CUstream stream = open_with_stream(with(&cep_options::record_every_n_steps, 10));
     const auto train = [&](std::int64_t step) {
         (void)cep_step(profiler, step);
         (void)cep_phase(profiler, region("forward"), stream);

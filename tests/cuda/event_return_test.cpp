@@ -15,9 +15,7 @@ class EventReturnTest : public FakeProfilerTest {
   protected:
     void prepare() override {
         stream = new_stream();
-        cep_options options = default_options();
-        options.record_every_n_steps = 2;
-        open(options);
+        open(with(&cep_options::record_every_n_steps, 2));
         first = region("first");
         second = region("second");
         third = region("third");

@@ -67,9 +67,7 @@ TEST_F(ExhaustionTest, MetadataBehindAStalledGpuStaysWithinTheBudget) {
 }
 
 TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
-    cep_options options = default_options();
-    options.pool_limit = 64;
-    CUstream stream = open_with_stream(options);
+    CUstream stream = open_with_stream(with(&cep_options::pool_limit, 64));
     plug(stream);
     on_another_thread([&] { record_held_spans(stream, 100, nullptr); });
     record_held_spans(stream, 100, nullptr);
@@ -87,9 +85,7 @@ TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
 }
 
 TEST_F(ExhaustionTest, PoolHoldsExactlyItsLimit) {
-    cep_options options = default_options();
-    options.pool_limit = 50;
-    CUstream stream = open_with_stream(options);
+    CUstream stream = open_with_stream(with(&cep_options::pool_limit, 50));
     cep_region* const phase = region("left_open");
     on_another_thread([&] {
         for (int i = 0; i < 30; ++i) (void)cep_begin(phase, stream);
@@ -129,9 +125,7 @@ class IdleThread {
 };
 
 TEST_F(ExhaustionTest, EventsThatOneThreadNoLongerUsesServeAnother) {
-    cep_options options = default_options();
-    options.pool_limit = 256;
-    CUstream stream = open_with_stream(options);
+    CUstream stream = open_with_stream(with(&cep_options::pool_limit, 256));
     plug(stream);
     const IdleThread idle([&] {
         driver().ctx_set_current(context);
@@ -149,9 +143,7 @@ TEST_F(ExhaustionTest, EventsThatOneThreadNoLongerUsesServeAnother) {
 }
 
 TEST_F(ExhaustionTest, AThreadWhoseEventsServeAnotherGetsNoneBeyondTheLimit) {
-    cep_options options = default_options();
-    options.pool_limit = 256;
-    CUstream stream = open_with_stream(options);
+    CUstream stream = open_with_stream(with(&cep_options::pool_limit, 256));
     plug(stream);
     IdleThread idle([&] {
         driver().ctx_set_current(context);

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <type_traits>
 
 #include "cep/cep.h"
 #include "driver_fixture.hpp"
@@ -122,6 +123,14 @@ class ProfilerTest : public fake_cuda::DriverTest {
         options.local_rank = 0;
         options.record_every_n_steps = 1;
         options.flush_every_n_steps = 1'000'000;
+        return options;
+    }
+
+    /// The default options with a setting.
+    template <typename Value>
+    [[nodiscard]] cep_options with(Value cep_options::*member, std::type_identity_t<Value> value) const {
+        cep_options options = default_options();
+        options.*member = value;
         return options;
     }
 

@@ -97,9 +97,7 @@ TEST(beyond_the_rows_that_can_wait_the_newest_are_lost_and_counted) {
 }
 
 TEST(a_full_disk_is_tried_a_few_times_a_second_at_most) {
-    cep_options options = quiet_options();
-    options.flush_every_n_steps = 1;
-    cep_profiler* profiler = start_with(&options);
+    PROFILER_WITH(start_with, quiet_options, flush_every_n_steps = 1);
     record_and_flush(profiler, 1, 1);
     io_leave_room(ENOSPC, 0);
     const int64_t began_ns = io_true_monotonic_ns(), tried_before = io_writes_tried();
@@ -113,9 +111,7 @@ TEST(a_full_disk_is_tried_a_few_times_a_second_at_most) {
 }
 
 TEST(a_disk_with_space_again_is_noticed_without_a_flush) {
-    cep_options options = quiet_options();
-    options.flush_every_n_steps = 1;
-    cep_profiler* profiler = start_with(&options);
+    PROFILER_WITH(start_with, quiet_options, flush_every_n_steps = 1);
     io_leave_room(ENOSPC, 0);
     record_and_flush(profiler, 1, 100);
     io_heal_writes();

@@ -99,9 +99,7 @@ TEST(a_run_row_larger_than_the_limit_is_not_written) {
 }
 
 TEST(open_rows_stay_within_the_limit) {
-    cep_options options = limited_options();
-    options.max_file_bytes = 20000;
-    cep_profiler* profiler = start_with(&options);
+    PROFILER_WITH(start_with, limited_options, max_file_bytes = 20000);
     cep_region* region = cep_region_get(profiler, "backward", CEP_KIND_AUTO);
     for (int i = 0; i < 200; ++i) (void)cep_begin(region, CEP_HOST);
     record_and_flush(profiler, 1, 200);
@@ -113,9 +111,7 @@ TEST(open_rows_stay_within_the_limit) {
 TEST(every_small_limit_is_kept) {
     for (int64_t bytes = 1; bytes < 4000; bytes += 97) {
         (void)remove(RANK_FILE);
-        cep_options options = quiet_options();
-        options.max_file_bytes = bytes;
-        cep_profiler* profiler = start_with(&options);
+        PROFILER_WITH(start_with, quiet_options, max_file_bytes = bytes);
         record_and_flush(profiler, 1, 30);
         close_now(profiler);
         CHECK(file_size(RANK_FILE) <= bytes);
@@ -124,9 +120,7 @@ TEST(every_small_limit_is_kept) {
 }
 
 TEST(the_flat_layout_fills_the_file_up_to_the_limit) {
-    cep_options options = limited_options();
-    options.layout = CEP_LAYOUT_FLAT;
-    cep_profiler* profiler = start_with(&options);
+    PROFILER_WITH(start_with, limited_options, layout = CEP_LAYOUT_FLAT);
     record_and_flush(profiler, 1, 5000);
     close_now(profiler);
     check_within_limit();

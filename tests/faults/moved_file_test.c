@@ -226,9 +226,7 @@ TEST(a_file_that_another_profiler_made_in_place_of_a_removed_one_is_not_written)
 }
 
 TEST(the_flat_layout_makes_a_removed_file_again_without_a_run_row) {
-    cep_options options = quiet_options();
-    options.layout = CEP_LAYOUT_FLAT;
-    cep_profiler* profiler = start_with(&options);
+    PROFILER_WITH(start_with, quiet_options, layout = CEP_LAYOUT_FLAT);
     record_and_flush(profiler, 1, 100);
     CHECK_EQ(unlink(RANK_FILE), 0);
     record_numbers(profiler, 101, 50);

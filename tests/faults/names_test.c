@@ -135,9 +135,7 @@ TEST(of_100000_regions_4096_are_accepted) {
 }
 
 TEST(of_100000_counters_4096_are_accepted_and_the_others_refused_with_their_code) {
-    cep_options options = quiet_options();
-    options.ring_capacity = 16384;
-    cep_profiler* profiler = start_with(&options);
+    PROFILER_WITH(start_with, quiet_options, ring_capacity = 16384);
     for (int i = 0; i < names_tried; ++i) {
         char name[32];
         snprintf(name, sizeof name, "counter %d", i);

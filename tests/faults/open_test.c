@@ -57,9 +57,7 @@ TEST(a_file_in_place_of_the_directory_is_an_error_that_names_it) {
 }
 
 TEST(missing_parents_of_the_directory_are_made) {
-    cep_options options = quiet_options();
-    options.directory = "a/b/../b//c/";
-    cep_profiler* profiler = start_with(&options);
+    PROFILER_WITH(start_with, quiet_options, directory = "a/b/../b//c/");
     record_numbers(profiler, 1, 10);
     close_now(profiler);
     check_has_numbers("a/b/c/cuda_events_rank_0.jsonl", 1, 10);
@@ -176,9 +174,7 @@ TEST(later_facts_repeat_the_run_row_with_the_same_attempt) {
 }
 
 TEST(the_flat_layout_has_an_empty_file_after_open) {
-    cep_options options = quiet_options();
-    options.layout = CEP_LAYOUT_FLAT;
-    cep_profiler* profiler = start_with(&options);
+    PROFILER_WITH(start_with, quiet_options, layout = CEP_LAYOUT_FLAT);
     CHECK_EQ(file_size(RANK_FILE), 0);
     close_now(profiler);
     CHECK_EQ(file_size(RANK_FILE), 0);

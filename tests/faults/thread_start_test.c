@@ -7,9 +7,7 @@
 // After a refusal the library waits before it asks again. When this returns, that time has passed.
 static cep_profiler* start_without_threads(int64_t times) {
     if (!IO_HAS_THREADS_AND_CLOCKS) check_skip("threads are the sanitizer's");
-    cep_options options = quiet_options();
-    options.flush_every_n_steps = 10;
-    cep_profiler* profiler = start_with(&options);
+    PROFILER_WITH(start_with, quiet_options, flush_every_n_steps = 10);
     io_fail_threads(times);
     record_numbers(profiler, 1, 100);
     CHECK(io_threads_refused() > 0);

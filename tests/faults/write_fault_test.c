@@ -117,9 +117,7 @@ TEST(a_failed_write_is_tried_again_soon) {
 // rows are 42,000 at most; the ring has room for all others that are pending.
 TEST(writes_that_fail_slowly_do_not_overflow_the_rings) {
     enum { rounds = 300, portion = 1000, ring_capacity = 131072, most_pending = 42000 + ring_capacity / 2 };
-    cep_options options = quiet_options();
-    options.ring_capacity = ring_capacity;
-    cep_profiler* profiler = start_with(&options);
+    PROFILER_WITH(start_with, quiet_options, ring_capacity = ring_capacity);
     record_and_flush(profiler, 1, 1);
     io_fail_writes(EIO, IO_FOR_EVER);
     io_slow_writes_down(millisecond);

@@ -128,9 +128,7 @@ static void* call_everything(void* profiler) {
 }
 
 static void check_everything_leaves_errno(int32_t backend) {
-    cep_options options = host_options();
-    options.backend = backend;
-    cep_profiler* profiler = open_with(&options);
+    PROFILER_WITH(open_with, host_options, backend = backend);
     (void)call_everything(profiler);
     check_on_a_thread(call_everything, profiler);
     KEEPS_ERRNO(cep_close(profiler, close_timeout_ms));
