@@ -52,6 +52,12 @@ void check_contains(const char* file, int line, const char* what, const char* te
         __VA_ARGS__;         \
     }
 
+// A test that begins with a call of a function.
+#define TEST_AFTER(before, name)               \
+    static void name##_itself(void);           \
+    TEST_THAT(name, before(); name##_itself()) \
+    static void name##_itself(void)
+
 #define CHECK(condition)                                                              \
     do {                                                                              \
         if (!(condition)) check_fail(__FILE__, __LINE__, "not true: %s", #condition); \

@@ -75,8 +75,7 @@ static rows resume(void) {
     return rows_from(before);
 }
 
-TEST(the_attempt_is_found_in_a_large_file) {
-    start_three_times();
+TEST_AFTER(start_three_times, the_attempt_is_found_in_a_large_file) {
     append_rows(true);
     const rows added = resume();
     CHECK(row_is(first_row(&added), "run"));
@@ -84,8 +83,7 @@ TEST(the_attempt_is_found_in_a_large_file) {
     CHECK_EQ(rows_count(&added, SPAN), 1000);
 }
 
-TEST(a_large_file_is_read_from_its_end_and_no_further_than_needed) {
-    start_three_times();
+TEST_AFTER(start_three_times, a_large_file_is_read_from_its_end_and_no_further_than_needed) {
     append_rows(true);
     const int64_t before = io_bytes_read();
     (void)resume();
@@ -93,8 +91,7 @@ TEST(a_large_file_is_read_from_its_end_and_no_further_than_needed) {
     CHECK(io_bytes_read() - before <= most_read_bytes);
 }
 
-TEST(a_large_file_without_stats_rows_is_appended_to_without_reading_all_of_it) {
-    start_three_times();
+TEST_AFTER(start_three_times, a_large_file_without_stats_rows_is_appended_to_without_reading_all_of_it) {
     append_rows(false);
     const int64_t before = io_bytes_read();
     const rows added = resume();
@@ -104,8 +101,7 @@ TEST(a_large_file_without_stats_rows_is_appended_to_without_reading_all_of_it) {
     CHECK_EQ(rows_count(&added, SPAN), 1000);
 }
 
-TEST(only_open_reads_the_file) {
-    start_three_times();
+TEST_AFTER(start_three_times, only_open_reads_the_file) {
     append_rows(true);
     cep_profiler* profiler = start();
     const int64_t after_open = io_bytes_read();
@@ -115,8 +111,7 @@ TEST(only_open_reads_the_file) {
     CHECK_EQ(io_bytes_read(), after_open);
 }
 
-TEST(the_attempt_is_found_in_a_large_file_with_an_incomplete_line) {
-    start_three_times();
+TEST_AFTER(start_three_times, the_attempt_is_found_in_a_large_file_with_an_incomplete_line) {
     append_rows(true);
     append("{\"name\":\"forward\",\"step\":1,\"ra");
     const long before = file_size(RANK_FILE);
@@ -156,8 +151,7 @@ TEST(a_start_that_was_killed_after_many_rows_leaves_its_attempt_within_reach) {
 }
 
 // A crash of the machine can leave a file with its length but without its data.
-TEST(rows_after_a_hole_of_a_gigabyte_start_on_a_new_line) {
-    start_three_times();
+TEST_AFTER(start_three_times, rows_after_a_hole_of_a_gigabyte_start_on_a_new_line) {
     const long before = 1L << 30;
     CHECK_EQ(truncate(RANK_FILE, before), 0);
     const int64_t read_before = io_bytes_read();
@@ -172,8 +166,7 @@ TEST(rows_after_a_hole_of_a_gigabyte_start_on_a_new_line) {
     CHECK_EQ(rows_count(&added, "run"), 1);
 }
 
-TEST(one_line_longer_than_what_is_read_does_not_stop_a_start) {
-    start_three_times();
+TEST_AFTER(start_three_times, one_line_longer_than_what_is_read_does_not_stop_a_start) {
     FILE* file = fopen(RANK_FILE, "a");
     CHECK(file != NULL);
     for (int i = 0; i < 10 * mebibyte; ++i) fputc('x', file);

@@ -50,8 +50,7 @@ static void check_new_file(void) {
     CHECK_EQ(count_all_messages(), 1);
 }
 
-TEST(rows_after_a_removal_go_to_a_new_file_and_not_to_the_removed_one) {
-    begin_job();
+TEST_AFTER(begin_job, rows_after_a_removal_go_to_a_new_file_and_not_to_the_removed_one) {
     CHECK_EQ(unlink(RANK_FILE), 0);
     record_numbers(job.profiler, 101, 100);
     CHECK_EQ(cep_flush(job.profiler, close_timeout_ms), CEP_OK);
@@ -60,16 +59,14 @@ TEST(rows_after_a_removal_go_to_a_new_file_and_not_to_the_removed_one) {
     check_new_file();
 }
 
-TEST(a_renamed_file_does_not_change_and_a_new_one_is_made) {
-    begin_job();
+TEST_AFTER(begin_job, a_renamed_file_does_not_change_and_a_new_one_is_made) {
     CHECK_EQ(rename(RANK_FILE, "out/cuda_events_rank_0.jsonl.1"), 0);
     end_job();
     check_new_file();
     check_text_is("out/cuda_events_rank_0.jsonl.1", job.text);
 }
 
-TEST(a_replaced_file_does_not_change) {
-    begin_job();
+TEST_AFTER(begin_job, a_replaced_file_does_not_change) {
     CHECK_EQ(rename(RANK_FILE, "out/cuda_events_rank_0.jsonl.1"), 0);
     write_text(RANK_FILE, "");
     end_job();
@@ -77,24 +74,21 @@ TEST(a_replaced_file_does_not_change) {
     check_text_is("out/cuda_events_rank_0.jsonl.1", job.text);
 }
 
-TEST(a_removed_directory_is_made_again) {
-    begin_job();
+TEST_AFTER(begin_job, a_removed_directory_is_made_again) {
     CHECK_EQ(unlink(RANK_FILE), 0);
     CHECK_EQ(rmdir("out"), 0);
     end_job();
     check_new_file();
 }
 
-TEST(a_renamed_directory_is_made_again) {
-    begin_job();
+TEST_AFTER(begin_job, a_renamed_directory_is_made_again) {
     CHECK_EQ(rename("out", "old"), 0);
     end_job();
     check_new_file();
     check_text_is("old/cuda_events_rank_0.jsonl", job.text);
 }
 
-TEST(a_replaced_directory_gets_a_new_file) {
-    begin_job();
+TEST_AFTER(begin_job, a_replaced_directory_gets_a_new_file) {
     CHECK_EQ(rename("out", "old"), 0);
     make_directory();
     end_job();
@@ -102,8 +96,7 @@ TEST(a_replaced_directory_gets_a_new_file) {
     check_text_is("old/cuda_events_rank_0.jsonl", job.text);
 }
 
-TEST(a_relative_path_stays_the_same_when_the_trainer_changes_its_directory) {
-    begin_job();
+TEST_AFTER(begin_job, a_relative_path_stays_the_same_when_the_trainer_changes_its_directory) {
     CHECK_EQ(mkdir("elsewhere", S_IRWXU), 0);
     CHECK_EQ(chdir("elsewhere"), 0);
     end_job();
@@ -113,8 +106,7 @@ TEST(a_relative_path_stays_the_same_when_the_trainer_changes_its_directory) {
     CHECK_EQ(count_all_messages(), 0);
 }
 
-TEST(a_file_cut_to_nothing_gets_its_run_row_again) {
-    begin_job();
+TEST_AFTER(begin_job, a_file_cut_to_nothing_gets_its_run_row_again) {
     CHECK_EQ(truncate(RANK_FILE, 0), 0);
     end_job();
     const rows all = rows_read(RANK_FILE);
@@ -124,8 +116,7 @@ TEST(a_file_cut_to_nothing_gets_its_run_row_again) {
     CHECK_EQ(rows_count(&all, SPAN), 100);
 }
 
-TEST(a_file_cut_within_a_line_continues_on_a_new_line) {
-    begin_job();
+TEST_AFTER(begin_job, a_file_cut_within_a_line_continues_on_a_new_line) {
     CHECK_EQ(truncate(RANK_FILE, file_size(RANK_FILE) - 10), 0);
     end_job();
     const rows all = rows_read_leniently(RANK_FILE);
@@ -162,8 +153,7 @@ static bool record_and_find_the_file(int64_t number) {
     return path_exists(RANK_FILE);
 }
 
-TEST(a_removed_file_is_noticed_while_rows_are_written) {
-    begin_job();
+TEST_AFTER(begin_job, a_removed_file_is_noticed_while_rows_are_written) {
     CHECK_EQ(unlink(RANK_FILE), 0);
     int64_t number = 101;
     WAIT_FOR(record_and_find_the_file(number++));
@@ -209,8 +199,7 @@ TEST(rows_wait_while_a_removed_file_cannot_be_made_again) {
     check_has_numbers(RANK_FILE, 101, 100);
 }
 
-TEST(a_file_that_another_profiler_made_in_place_of_a_removed_one_is_not_written) {
-    begin_job();
+TEST_AFTER(begin_job, a_file_that_another_profiler_made_in_place_of_a_removed_one_is_not_written) {
     CHECK_EQ(unlink(RANK_FILE), 0);
     cep_profiler* other = start();
     CHECK_EQ(cep_recording(other), 1);

@@ -21,16 +21,14 @@ static void check_open_is_refused(const char* reason) {
     CHECK_EQ(rank_file_descriptor(), -1);
 }
 
-TEST(a_symbolic_link_is_refused) {
-    make_directory();
+TEST_AFTER(make_directory, a_symbolic_link_is_refused) {
     write_text("theirs", "kept\n");
     CHECK_EQ(symlink("../theirs", RANK_FILE), 0);
     check_open_is_refused("symbolic link");
     check_text_is("theirs", "kept\n");
 }
 
-TEST(a_symbolic_link_to_nothing_is_refused_and_makes_nothing) {
-    make_directory();
+TEST_AFTER(make_directory, a_symbolic_link_to_nothing_is_refused_and_makes_nothing) {
     CHECK_EQ(symlink("../theirs", RANK_FILE), 0);
     check_open_is_refused("symbolic link");
     CHECK(!path_exists("theirs"));
@@ -45,16 +43,14 @@ TEST(a_directory_that_is_a_symbolic_link_is_followed) {
     check_has_numbers("elsewhere/cuda_events_rank_0.jsonl", 1, 10);
 }
 
-TEST(a_file_with_a_second_link_is_refused) {
-    make_directory();
+TEST_AFTER(make_directory, a_file_with_a_second_link_is_refused) {
     write_text("theirs", "kept\n");
     CHECK_EQ(link("theirs", RANK_FILE), 0);
     check_open_is_refused("link");
     check_text_is("theirs", "kept\n");
 }
 
-TEST(a_fifo_without_a_reader_is_refused_at_once) {
-    make_directory();
+TEST_AFTER(make_directory, a_fifo_without_a_reader_is_refused_at_once) {
     CHECK_EQ(mkfifo(RANK_FILE, 0600), 0);
     check_open_is_refused("FIFO");
 }
@@ -64,8 +60,7 @@ static void check_fifo_is_empty(int reader) {
     CHECK(read(reader, &byte, 1) <= 0);
 }
 
-TEST(a_fifo_with_a_reader_is_refused_and_gets_nothing) {
-    make_directory();
+TEST_AFTER(make_directory, a_fifo_with_a_reader_is_refused_and_gets_nothing) {
     CHECK_EQ(mkfifo("fifo", 0600), 0);
     const int reader = open("fifo", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     CHECK(reader >= 0);
@@ -78,21 +73,18 @@ TEST(a_fifo_with_a_reader_is_refused_and_gets_nothing) {
     check_fifo_is_empty(reader);
 }
 
-TEST(a_directory_is_refused) {
-    make_directory();
+TEST_AFTER(make_directory, a_directory_is_refused) {
     CHECK_EQ(mkdir(RANK_FILE, S_IRWXU), 0);
     check_open_is_refused("");
 }
 
-TEST(a_device_is_refused) {
-    make_directory();
+TEST_AFTER(make_directory, a_device_is_refused) {
     const dev_t null_device = makedev(1, 3);
     if (mknod(RANK_FILE, S_IFCHR | 0600, null_device) != 0) check_skip("no right to make a device node");
     check_open_is_refused("not a regular file");
 }
 
-TEST(a_socket_is_refused) {
-    make_directory();
+TEST_AFTER(make_directory, a_socket_is_refused) {
     const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = RANK_FILE};
     if (descriptor < 0 || bind(descriptor, (struct sockaddr*)&address, sizeof address) != 0) check_skip("no sockets");
