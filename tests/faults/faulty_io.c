@@ -38,26 +38,33 @@ static struct {
 
 // ---- Setting faults
 
+// Defines a function that sets a fault, and below one that tells what was seen.
+#define SETS(function, type, member, sign) \
+    void function(type value) {            \
+        faults.member sign value;          \
+    }
+SETS(io_fail_writes_until_reopened, int, stale_error, =)
+SETS(io_cut_writes_short, int64_t, longest_bytes, =)
+SETS(io_slow_writes_down, int64_t, slow_ns, =)
+SETS(io_cut_reads_short, int64_t, longest_read_bytes, =)
+SETS(io_fail_directories, int, directory_error, =)
+SETS(io_fail_locks, int, lock_error, =)
+SETS(io_interrupt_locks, int64_t, lock_interrupt_times, =)
+SETS(io_fail_threads, int64_t, thread_fail_times, =)
+SETS(io_step_clock, int64_t, stepped_ns, +=)
+SETS(io_pass_time, int64_t, passed_ns, +=)
+
 void io_fail_writes(int error, int64_t times) {
     faults.fail_error = error;
     faults.fail_times = times;
-}
-void io_fail_writes_until_reopened(int error) {
-    faults.stale_error = error;
 }
 void io_leave_room(int error, int64_t bytes) {
     faults.room_error = error;
     faults.room_bytes = bytes;
     faults.is_room_limited = true;
 }
-void io_cut_writes_short(int64_t longest_bytes) {
-    faults.longest_bytes = longest_bytes;
-}
 void io_interrupt_every_second_write(void) {
     faults.interrupts = true;
-}
-void io_slow_writes_down(int64_t ns) {
-    faults.slow_ns = ns;
 }
 void io_stall_writes(void) {
     faults.stalled = 1;
@@ -82,55 +89,25 @@ void io_heal_writes(void) {
 void io_interrupt_every_second_read(void) {
     faults.interrupts_reads = true;
 }
-void io_cut_reads_short(int64_t longest_bytes) {
-    faults.longest_read_bytes = longest_bytes;
-}
 void io_fail_opens(int error, int64_t times) {
     faults.open_error = error;
     faults.open_fail_times = times;
 }
-void io_fail_directories(int error) {
-    faults.directory_error = error;
-}
-void io_fail_locks(int error) {
-    faults.lock_error = error;
-}
-void io_interrupt_locks(int64_t times) {
-    faults.lock_interrupt_times = times;
-}
-void io_fail_threads(int64_t times) {
-    faults.thread_fail_times = times;
-}
-void io_step_clock(int64_t ns) {
-    faults.stepped_ns += ns;
-}
-void io_pass_time(int64_t ns) {
-    faults.passed_ns += ns;
-}
 
-int64_t io_writes_tried(void) {
-    return seen.tried;
-}
+#define TELLS(function, member) \
+    int64_t function(void) {    \
+        return seen.member;     \
+    }
+TELLS(io_writes_tried, tried)
+TELLS(io_writes_failed, failed)
+TELLS(io_bytes_read, bytes_read)
+TELLS(io_reads_interrupted, reads_interrupted)
+TELLS(io_opens_failed, opens_failed)
+TELLS(io_locks_tried, locks)
+TELLS(io_threads_refused, threads_refused)
+
 int64_t io_writes_waiting(void) {
     return faults.stalled != 0 ? (int64_t)seen.waiting : 0;
-}
-int64_t io_writes_failed(void) {
-    return seen.failed;
-}
-int64_t io_bytes_read(void) {
-    return seen.bytes_read;
-}
-int64_t io_reads_interrupted(void) {
-    return seen.reads_interrupted;
-}
-int64_t io_opens_failed(void) {
-    return seen.opens_failed;
-}
-int64_t io_locks_tried(void) {
-    return seen.locks;
-}
-int64_t io_threads_refused(void) {
-    return seen.threads_refused;
 }
 
 int64_t io_true_monotonic_ns(void) {
