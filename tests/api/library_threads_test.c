@@ -51,8 +51,7 @@ static uint64_t asynchronous_signals(void) {
 
 TEST(the_librarys_threads_block_asynchronous_signals_and_no_other) {
     need_exact_threads();
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);  // then the C library has finished the thread's start
     DIR* tasks = opendir("/proc/self/task");
     CHECK(tasks != NULL);
@@ -72,8 +71,7 @@ TEST(the_trainers_own_signal_mask_stays_as_it_was) {
     sigemptyset(&before);
     sigaddset(&before, SIGUSR2);
     CHECK_EQ(sigprocmask(SIG_SETMASK, &before, NULL), 0);
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     close_now(profiler);
     CHECK_EQ(sigprocmask(SIG_BLOCK, NULL, &after), 0);
     for (int number = 1; number < SIGRTMAX; ++number) CHECK_EQ(sigismember(&after, number), number == SIGUSR2);
@@ -82,8 +80,7 @@ TEST(the_trainers_own_signal_mask_stays_as_it_was) {
 TEST(no_signal_handler_is_installed) {
     struct sigaction before[32] = {0}; /* a test harness may ignore some */
     for (int number = 1; number <= 31; ++number) sigaction(number, NULL, &before[number]);
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     for (int number = 1; number <= 31; ++number) {
         struct sigaction action = {0};
         if (sigaction(number, NULL, &action) != 0) continue;

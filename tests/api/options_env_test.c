@@ -149,8 +149,7 @@ TEST(explicit_options_ignore_the_environment) {
     setenv("CEP_ENABLE", "0", 1);
     setenv("CEP_DIRECTORY", "elsewhere", 1);
     setenv("CEP_START_STEP", "soon", 1);
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     close_now(profiler);
     CHECK(path_exists(RANK_FILE));
     CHECK(!path_exists("elsewhere"));

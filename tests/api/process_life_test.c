@@ -34,8 +34,7 @@ static void request_stop(int number) {
 
 TEST(the_trainers_threads_get_the_signals_of_the_process) {
     signal(SIGUSR1, request_stop);
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     for (int i = 0; i < 100; ++i) {
         stop_requested = 0;
         kill(getpid(), SIGUSR1);
@@ -109,8 +108,7 @@ TEST(a_forked_child_may_open_its_own_profiler) {
 }
 
 TEST(closing_twice_is_closing_once) {
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     close_now(profiler);
     const long before = file_size(RANK_FILE);
     close_now(profiler);

@@ -105,8 +105,7 @@ static void append_text(const char* text) {
 }
 
 TEST(a_restart_after_an_incomplete_line_starts_on_a_new_line) {
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     const rows before = rows_after_close(profiler);
     const int64_t attempt = row_int(rows_nth(&before, "run", 0), "attempt");
     append_text("{\"name\":\"forward\",\"step\":1,\"ra");
@@ -121,8 +120,7 @@ TEST(a_restart_after_an_incomplete_line_starts_on_a_new_line) {
 }
 
 TEST(a_restart_never_shortens_the_file) {
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     close_now(profiler);
     append_text("not a row at all\n");
     const long before = file_size(RANK_FILE);
@@ -245,8 +243,7 @@ TEST(a_flush_after_a_loss_writes_a_stats_row_and_the_next_flush_none) {
 }
 
 TEST(a_flush_without_a_loss_writes_no_stats_row) {
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(rows_count(&all, "stats"), 0);
@@ -254,8 +251,7 @@ TEST(a_flush_without_a_loss_writes_no_stats_row) {
 }
 
 TEST(get_stats_fills_only_the_struct_of_an_older_caller) {
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     cep_stats stats;
     memset(&stats, 0x5a, sizeof stats);

@@ -61,20 +61,24 @@ cep_profiler* open_here(void) {
 }
 
 cep_profiler* open_in(const char* directory) {
-    cep_options options = host_options();
-    options.directory = directory;
-    return open_with(&options);
+    PROFILER_WITH(open_with, host_options, directory = directory);
+    return profiler;
 }
 
 cep_profiler* open_every(int64_t steps) {
-    cep_options options = host_options();
-    options.record_every_n_steps = steps;
-    return open_with(&options);
+    PROFILER_WITH(open_with, host_options, record_every_n_steps = steps);
+    return profiler;
 }
 
 cep_profiler* open_at_step(int64_t step) {
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, step), CEP_OK);
+    return profiler;
+}
+
+cep_profiler* open_and_record(void) {
+    cep_profiler* profiler = open_here();
+    record_step(profiler, 0, "forward");
     return profiler;
 }
 

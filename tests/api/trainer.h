@@ -38,6 +38,8 @@ cep_profiler* open_in(const char* directory);
 // host_options(), except that every n-th step is recorded.
 cep_profiler* open_every(int64_t steps);
 cep_profiler* open_at_step(int64_t step);
+// It has recorded "forward" in step 0.
+cep_profiler* open_and_record(void);
 // Declares `profiler`, in that step, and `region`, which has that name.
 #define OPEN_AT_STEP(step, name)                 \
     cep_profiler* profiler = open_at_step(step); \

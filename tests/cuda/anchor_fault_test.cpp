@@ -36,8 +36,7 @@ TEST_F(AnchorFaultTest, AnchorWhoseSecondRecordFailsIsNotUsed) {
     open();
     CUstream idle = new_stream();
     CUstream held = new_stream();
-    span("warm", idle);
-    (void)flushed_rows();
+    write_span("warm", idle);
     // The first anchors are nearest to its submission. It starts when the gate opens.
     plug(held);
     span("long", held);
@@ -69,8 +68,7 @@ TEST_F(AnchorFaultTest, OccasionalAnchorFailuresDoNotSpoilStarts) {
         rules += (rules.empty() ? "" : ";") + std::string("cuEventRecord:fail=1@") + std::to_string(call);
     ASSERT_EQ(fake.inject(rules.c_str()), 0);
     for (int round = 0; round < 40; ++round) {
-        for (int i = 0; i < 3; ++i) span("disturbed", stream);
-        (void)flushed_rows();
+        for (int i = 0; i < 3; ++i) write_span("disturbed", stream);
     }
     fake.clear_faults();
     for (int i = 0; i < 5; ++i) expect_right_start(stream, "checked " + std::to_string(i));

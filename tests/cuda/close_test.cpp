@@ -35,8 +35,7 @@ TEST_F(CloseTest, CloseWithTimeoutZeroOnAHungGpuWritesEarlierSpans) {
 
 TEST_F(CloseTest, CloseWithTimeoutZeroReturnsWhileADriverCallBlocks) {
     CUstream stream = open_with_stream();
-    span("finished", stream);
-    (void)flushed_rows();
+    write_span("finished", stream);
     ASSERT_EQ(fake.inject("cuEventQuery:block"), 0);
     for (int i = 0; i < 50; ++i) span("forward", stream);
     ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; }));
@@ -51,8 +50,7 @@ TEST_F(CloseTest, CloseWithTimeoutZeroReturnsWhileADriverCallBlocks) {
 }
 
 TEST_F(CloseTest, SecondCloseWaitsForDeviceWorkThatTheFirstWaitsFor) {
-    CUstream stream = open_with_stream();
-    plug(stream);
+    CUstream stream = open_plugged(default_options());
     for (int i = 0; i < 100; ++i) span("held", stream);
     std::thread first([&] { EXPECT_EQ(cep_close(profiler, patience_ms), CEP_OK) << cep_last_error(); });
     ASSERT_TRUE(eventually([&] { return cep_recording(profiler) == 0; }));  // the first thread is in cep_close()
@@ -68,8 +66,7 @@ TEST_F(CloseTest, SecondCloseWaitsForDeviceWorkThatTheFirstWaitsFor) {
 }
 
 TEST_F(CloseTest, CountsAddUpAtEachStageOfASpan) {
-    CUstream stream = open_with_stream();
-    plug(stream);
+    CUstream stream = open_plugged(default_options());
     const cep_span begun = cep_begin(region("begun"), stream);
     expect_all_accounted_for();
     for (int i = 0; i < 100; ++i) span("held", stream);

@@ -221,8 +221,7 @@ TEST_F(ContextTest, ContextDestroyedWithPendingSpansCostsTheseSpansOnly) {
     CUcontext created = push_new_context();
     CUstream stream = nullptr;
     ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
-    span("known", stream);
-    (void)flushed_rows();
+    write_span("known", stream);
     ASSERT_EQ(fake.inject("cuEventQuery:fail=600"), 0);
     for (int i = 0; i < 10; ++i) span("pending", stream);
     ASSERT_EQ(driver().ctx_destroy(created), result::success);

@@ -191,8 +191,7 @@ TEST_F(DriverCallsTest, CloseDestroysEveryObject) {
 }
 
 TEST_F(DriverCallsTest, PollerDoesNotSpinOnAStreamThatIsBusy) {
-    CUstream stream = open_with_stream();
-    plug(stream);
+    CUstream stream = open_plugged(default_options());
     span("held", stream);
     // A query every millisecond would make 300. The pauses grow, and anchors add some queries.
     EXPECT_LT(queries_within(300 * ms), 200U);
@@ -201,8 +200,7 @@ TEST_F(DriverCallsTest, PollerDoesNotSpinOnAStreamThatIsBusy) {
 
 TEST_F(DriverCallsTest, PollerDoesNotHurryAfterAFlushThatTimedOut) {
     CUstream stream = open_with_stream();
-    span("warm", stream);
-    (void)flushed_rows();
+    write_span("warm", stream);
     plug(stream);
     span("held", stream);
     EXPECT_EQ(cep_flush(profiler, 100), CEP_ETIMEDOUT);

@@ -45,8 +45,7 @@ TEST_F(ExhaustionTest, MetadataBehindAStalledGpuStaysWithinTheBudget) {
     if (CEP_TEST_SANITIZED != 0) GTEST_SKIP() << "the sanitizer uses additional memory";
     constexpr int count = 8000;
     const std::string meta = "{\"a\":\"" + std::string(16 * 1024 - 8, 'x') + "\"}";
-    CUstream stream = open_with_stream();
-    plug(stream);
+    CUstream stream = open_plugged(default_options());
     // Memory of the driver, the events and the spans themselves does not count as metadata.
     record_held_spans(stream, count, nullptr);
     unplug();
@@ -67,8 +66,7 @@ TEST_F(ExhaustionTest, MetadataBehindAStalledGpuStaysWithinTheBudget) {
 }
 
 TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
-    CUstream stream = open_with_stream(with(&cep_options::pool_limit, 64));
-    plug(stream);
+    CUstream stream = open_plugged(with(&cep_options::pool_limit, 64));
     on_another_thread([&] { record_held_spans(stream, 100, nullptr); });
     record_held_spans(stream, 100, nullptr);
     const cep_stats held = stats();
@@ -125,8 +123,7 @@ class IdleThread {
 };
 
 TEST_F(ExhaustionTest, EventsThatOneThreadNoLongerUsesServeAnother) {
-    CUstream stream = open_with_stream(with(&cep_options::pool_limit, 256));
-    plug(stream);
+    CUstream stream = open_plugged(with(&cep_options::pool_limit, 256));
     const IdleThread idle([&] {
         driver().ctx_set_current(context);
         record_held_spans(stream, 128, nullptr);  // all 256 events
@@ -143,8 +140,7 @@ TEST_F(ExhaustionTest, EventsThatOneThreadNoLongerUsesServeAnother) {
 }
 
 TEST_F(ExhaustionTest, AThreadWhoseEventsServeAnotherGetsNoneBeyondTheLimit) {
-    CUstream stream = open_with_stream(with(&cep_options::pool_limit, 256));
-    plug(stream);
+    CUstream stream = open_plugged(with(&cep_options::pool_limit, 256));
     IdleThread idle([&] {
         driver().ctx_set_current(context);
         record_held_spans(stream, 128, nullptr);
@@ -217,8 +213,7 @@ TEST_F(ExhaustionTest, EveryLossOfFullPoolsAndFullRingsIsCounted) {
 }
 
 TEST_F(ExhaustionTest, SpansOnTheHostClockAreWrittenDespiteAStalledGpu) {
-    CUstream stream = open_with_stream();
-    plug(stream);
+    CUstream stream = open_plugged(default_options());
     record_held_spans(stream, 100, nullptr);
     for (int i = 0; i < 100; ++i) span("host", CEP_HOST);
     EXPECT_EQ(cep_flush(profiler, 1000), CEP_ETIMEDOUT);

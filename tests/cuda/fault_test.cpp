@@ -21,8 +21,7 @@ class FaultTest : public FakeProfilerTest {
 
     Outcome record_with(const std::string& rules, int spans) {
         CUstream stream = new_stream();
-        span("warm", stream);
-        (void)flushed_rows();
+        write_span("warm", stream);
         inject(rules);
         for (int i = 0; i < spans; ++i) span("phase", stream);
         Outcome outcome;
@@ -104,8 +103,7 @@ TEST_F(FaultTest, DeviceWithoutRoomForAnchorsStillGivesDurations) {
 
 TEST_F(FaultTest, OneQueryThatFailsCostsOneSpan) {
     CUstream stream = open_with_stream();
-    span("warm", stream);
-    (void)flushed_rows();
+    write_span("warm", stream);
     plug(stream);
     for (int i = 0; i < 10; ++i) span("phase", stream);
     inject("cuEventQuery:fail=1@1");
@@ -135,8 +133,7 @@ TEST_F(FaultTest, ElapsedTimesThatAlwaysFailDelayNothing) {
 
 TEST_F(FaultTest, StartTimesThatAlwaysFailDelayNothing) {
     CUstream stream = open_with_stream();
-    span("warm", stream);
-    (void)flushed_rows();
+    write_span("warm", stream);
     // A span asks for two elapsed times: its duration's succeeds and its start's fails.
     std::string rules = "cuEventElapsedTime:fail=1@2";
     for (int call = 4; call < 1000; call += 2) rules += ";cuEventElapsedTime:fail=1@" + std::to_string(call);
@@ -151,8 +148,7 @@ TEST_F(FaultTest, StartTimesThatAlwaysFailDelayNothing) {
 
 TEST_F(FaultTest, StickyErrorEndsRecordingOnThatDeviceAndIsReportedOnce) {
     CUstream stream = open_with_stream();
-    for (int i = 0; i < 5; ++i) span("before", stream);
-    (void)flushed_rows();
+    for (int i = 0; i < 5; ++i) write_span("before", stream);
     testing::internal::CaptureStderr();
     inject("cuEventRecord:sticky=719@2");
     for (int i = 0; i < 5; ++i) span("after", stream);
@@ -172,8 +168,7 @@ TEST_F(FaultTest, StickyErrorEndsRecordingOnThatDeviceAndIsReportedOnce) {
 
 TEST_F(FaultTest, LostContextIsNotUsedAgain) {
     CUstream stream = open_with_stream();
-    span("before", stream);
-    (void)flushed_rows();
+    write_span("before", stream);
     ASSERT_EQ(fake.break_context(context, result::illegal_address), 0);
     testing::internal::CaptureStderr();
     span("first", stream);
@@ -191,8 +186,7 @@ TEST_F(FaultTest, LostContextIsNotUsedAgain) {
 
 TEST_F(FaultTest, LostContextWithPendingSpansIsFoundByThePoller) {
     CUstream stream = open_with_stream();
-    span("before", stream);
-    (void)flushed_rows();
+    write_span("before", stream);
     plug(stream);
     for (int i = 0; i < 10; ++i) span("pending", stream);
     testing::internal::CaptureStderr();

@@ -75,8 +75,7 @@ TEST_F(MemoryFaultTest, ShortageWhileSpansArePendingLeavesThemToBeResolved) {
     for (long place = 1; place <= 60; ++place) {
         SCOPED_TRACE("place " + std::to_string(place));
         CUstream stream = open_with_stream();
-        for (int i = 0; i < 10; ++i) span("warm", stream);
-        (void)flushed_rows();
+        for (int i = 0; i < 10; ++i) write_span("warm", stream);
         plug(stream);
         allocations_fail_nth(place);
         for (int i = 0; i < 20; ++i) span("pending", stream);

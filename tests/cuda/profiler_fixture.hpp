@@ -161,6 +161,19 @@ class ProfilerTest : public fake_cuda::DriverTest {
         span(name, stream, [] {});
     }
 
+    /// With a stream that is blocked.
+    [[nodiscard]] CUstream open_plugged(const cep_options& options) {
+        CUstream stream = open_with_stream(options);
+        plug(stream);
+        return stream;
+    }
+
+    /// A span whose row is in the file.
+    void write_span(const std::string& name, void* stream) const {
+        span(name, stream);
+        (void)flushed_rows();
+    }
+
     /// Waits for the GPU, as a trainer does.
     void synchronize(CUstream stream) {
         ++own_synchronizations_;

@@ -174,8 +174,7 @@ TEST_F(SpanTest, EachDeviceHasItsOwnNumberAndItsOwnStreams) {
 
 TEST_F(SpanTest, LagIsTheWaitBehindEarlierWork) {
     CUstream stream = new_stream();
-    span("warm", stream);
-    (void)flushed_rows();
+    write_span("warm", stream);
     const std::int64_t before_ns = host_ns();
     const std::size_t spin = stopwatch->spin(stream, 50 * ms);
     const cep_span begun = cep_begin(region("late"), stream);
@@ -188,8 +187,7 @@ TEST_F(SpanTest, LagIsTheWaitBehindEarlierWork) {
 
 TEST_F(SpanTest, LagOnAnIdleDeviceIsAtMostTheTimeOfTheCall) {
     CUstream stream = new_stream();
-    span("warm", stream);
-    (void)flushed_rows();
+    write_span("warm", stream);
     synchronize(stream);
     const std::int64_t before_ns = host_ns();
     const cep_span begun = cep_begin(region("prompt"), stream);

@@ -35,8 +35,7 @@ TEST_F(StallTest, SlowStreamDoesNotDelayAnother) {
 }
 
 TEST_F(StallTest, FlushThatTimesOutWritesOpenRowsForPendingSpans) {
-    CUstream stream = open_with_stream();
-    plug(stream);
+    CUstream stream = open_plugged(default_options());
     span("held", stream);
     const cep_span begun = cep_begin(region("begun"), stream);
     EXPECT_EQ(cep_flush(profiler, short_ms), CEP_ETIMEDOUT);
@@ -51,8 +50,7 @@ TEST_F(StallTest, FlushThatTimesOutWritesOpenRowsForPendingSpans) {
 
 TEST_F(StallTest, CloseOnAHungGpuIsBoundedAndNamesThePhase) {
     CUstream stream = open_with_stream();
-    span("finished", stream);
-    (void)flushed_rows();
+    write_span("finished", stream);
     fake.hang();
     span("forward", stream);
     const cep_span begun = cep_begin(region("backward"), stream);
@@ -68,8 +66,7 @@ TEST_F(StallTest, CloseOnAHungGpuIsBoundedAndNamesThePhase) {
 
 TEST_F(StallTest, QueryThatBlocksInTheDriverBlocksNeitherFlushNorClose) {
     CUstream stream = open_with_stream();
-    span("finished", stream);
-    (void)flushed_rows();
+    write_span("finished", stream);
     ASSERT_EQ(fake.inject("cuEventQuery:block"), 0);
     span("forward", stream);
     ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; }));

@@ -26,6 +26,11 @@ static void check_used_up(cep_profiler* profiler) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
+static void record_and_close(cep_profiler* profiler, int64_t first, int64_t count) {
+    record_and_flush(profiler, first, count);
+    close_now(profiler);
+}
+
 TEST(many_flushes_that_lose_rows_stay_within_the_limit) {
     const cep_options options = limited_options();
     cep_profiler* profiler = start_with(&options);
@@ -41,8 +46,7 @@ TEST(many_flushes_that_lose_rows_stay_within_the_limit) {
 TEST(a_long_run_fills_the_file_up_to_the_limit) {
     const cep_options options = limited_options();
     cep_profiler* profiler = start_with(&options);
-    record_and_flush(profiler, 1, 20000);
-    close_now(profiler);
+    record_and_close(profiler, 1, 20000);
     check_used_up(profiler);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(row_at(rows_last(&all, "stats"), "dropped/file")->valuedouble, stats_of(profiler).dropped_file);
@@ -51,8 +55,7 @@ TEST(a_long_run_fills_the_file_up_to_the_limit) {
 TEST(rows_within_the_limit_are_the_first_ones) {
     const cep_options options = limited_options();
     cep_profiler* profiler = start_with(&options);
-    record_and_flush(profiler, 1, 5000);
-    close_now(profiler);
+    record_and_close(profiler, 1, 5000);
     CHECK_EQ(first_missing_number(RANK_FILE) - 1, stats_of(profiler).written);
 }
 
@@ -92,8 +95,7 @@ TEST(a_run_row_larger_than_the_limit_is_not_written) {
     options.max_file_bytes = 4000;
     options.meta = meta;
     cep_profiler* profiler = start_with(&options);
-    record_and_flush(profiler, 1, 100);
-    close_now(profiler);
+    record_and_close(profiler, 1, 100);
     CHECK(file_size(RANK_FILE) <= options.max_file_bytes);
     check_exactly_once(profiler, RANK_FILE);
 }
@@ -102,8 +104,7 @@ TEST(open_rows_stay_within_the_limit) {
     PROFILER_WITH(start_with, limited_options, max_file_bytes = 20000);
     cep_region* region = cep_region_get(profiler, "backward", CEP_KIND_AUTO);
     for (int i = 0; i < 200; ++i) (void)cep_begin(region, CEP_HOST);
-    record_and_flush(profiler, 1, 200);
-    close_now(profiler);
+    record_and_close(profiler, 1, 200);
     CHECK(file_size(RANK_FILE) <= options.max_file_bytes);
     check_exactly_once(profiler, RANK_FILE);
 }
@@ -112,8 +113,7 @@ TEST(every_small_limit_is_kept) {
     for (int64_t bytes = 1; bytes < 4000; bytes += 97) {
         (void)remove(RANK_FILE);
         PROFILER_WITH(start_with, quiet_options, max_file_bytes = bytes);
-        record_and_flush(profiler, 1, 30);
-        close_now(profiler);
+        record_and_close(profiler, 1, 30);
         CHECK(file_size(RANK_FILE) <= bytes);
         check_exactly_once(profiler, RANK_FILE);
     }
@@ -121,8 +121,7 @@ TEST(every_small_limit_is_kept) {
 
 TEST(the_flat_layout_fills_the_file_up_to_the_limit) {
     PROFILER_WITH(start_with, limited_options, layout = CEP_LAYOUT_FLAT);
-    record_and_flush(profiler, 1, 5000);
-    close_now(profiler);
+    record_and_close(profiler, 1, 5000);
     check_within_limit();
     CHECK(file_size(RANK_FILE) > limit_bytes - slack_bytes);
     CHECK_EQ(count_spans_in_file(RANK_FILE), stats_of(profiler).written);
@@ -138,8 +137,7 @@ TEST(a_file_that_is_already_larger_than_the_limit_does_not_change) {
     const long before = file_size(RANK_FILE);
     const cep_options options = limited_options();
     cep_profiler* profiler = start_with(&options);
-    record_and_flush(profiler, 1, 100);
-    close_now(profiler);
+    record_and_close(profiler, 1, 100);
     CHECK_EQ(file_size(RANK_FILE), before);
     CHECK_EQ(stats_of(profiler).dropped_file, 100);
 }

@@ -139,8 +139,7 @@ TEST_THAT(every_call_on_the_host_clock_leaves_errno, check_everything_leaves_err
 TEST_THAT(every_call_on_any_device_leaves_errno, check_everything_leaves_errno(CEP_BACKEND_AUTO))
 
 TEST(calls_while_a_disk_fails_leave_errno) {
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     io_fail_writes(ENOSPC, IO_FOR_EVER);
     KEEPS_ERRNO(cep_flush(profiler, close_timeout_ms));
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
@@ -156,8 +155,7 @@ TEST(calls_while_a_disk_fails_leave_errno) {
 }
 
 TEST(calls_that_time_out_leave_errno) {
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 0, "forward");
+    cep_profiler* profiler = open_and_record();
     io_stall_writes();
     KEEPS_ERRNO(cep_flush(profiler, 50));
     KEEPS_ERRNO(cep_close(profiler, 50));

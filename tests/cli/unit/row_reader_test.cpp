@@ -106,38 +106,23 @@ std::string mutated(std::string row, std::mt19937_64& random) {
     constexpr std::string_view bytes =
         "\"\\{}[]:,.-+eE0019 \t\r\x01\x7f\xc3\xa4\xff"
         "ntaf";
-    constexpr std::array<std::string_view, 12> pieces = {"null",
-                                                         "true",
-                                                         "1e999",
-                                                         "01",
-                                                         "-0",
-                                                         "-0.0",
-                                                         "\"step\":1,",
-                                                         ",\"type\":\"mark\"",
-                                                         "{}",
-                                                         "[]",
-                                                         "99999999999999999999",
-                                                         "\"\""};
+    constexpr std::string_view all_pieces =
+        R"(null|true|1e999|01|-0|-0.0|"step":1,|,"type":"mark"|{}|[]|99999999999999999999|"")";
+    static const std::vector<std::string_view> pieces = split(all_pieces, '|');
     for (auto changes = 1 + random() % 3; changes > 0; --changes) {
         const std::size_t at = random() % (row.size() + 1);
         const std::string one(1, bytes[random() % bytes.size()]);
-        switch (random() % 5) {
-            case 0:
-                row.insert(at, one);
-                break;
-            case 1:
-                row.erase(at, 1 + random() % 3);
-                break;
-            case 2:
-                row.replace(at, std::min<std::size_t>(1, row.size() - at), one);
-                break;
-            case 3:
-                row.insert(at, pieces[random() % pieces.size()]);
-                break;
-            default:
-                row.insert(at, plain_rows[random() % plain_rows.size()].substr(0, random() % 60));
-                break;
-        }
+        const auto change = random() % 5;
+        if (change == 0)
+            row.insert(at, one);
+        else if (change == 1)
+            row.erase(at, 1 + random() % 3);
+        else if (change == 2)
+            row.replace(at, std::min<std::size_t>(1, row.size() - at), one);
+        else if (change == 3)
+            row.insert(at, pieces[random() % pieces.size()]);
+        else
+            row.insert(at, plain_rows[random() % plain_rows.size()].substr(0, random() % 60));
     }
     return row;
 }
