@@ -21,6 +21,11 @@ class ContextTest : public ProfilerTest {
         EXPECT_EQ(driver().ctx_create(&created, 0, 0), result::success);
         return created;
     }
+    void close_and_destroy(CUcontext created) const {
+        (void)cep_close(profiler, patience_ms);
+        EXPECT_EQ(driver().ctx_destroy(created), result::success);
+        EXPECT_EQ(driver().ctx_set_current(context), result::success);
+    }
 };
 
 TEST_F(ContextTest, ThreadWithoutContextIsTimedOnTheHostClockAndReportedOnce) {
@@ -102,9 +107,7 @@ TEST_F(ContextTest, ThreadWithoutContextIsTimedOnTheHostClockIfTheProcessHasShow
     const Rows written = flushed_rows();
     (void)testing::internal::GetCapturedStderr();
     EXPECT_EQ(written.span("whose").clock(), "host");
-    (void)cep_close(profiler, patience_ms);
-    EXPECT_EQ(driver().ctx_destroy(other), result::success);
-    EXPECT_EQ(driver().ctx_set_current(context), result::success);
+    close_and_destroy(other);
 }
 
 TEST_F(ContextTest, ThreadWithoutContextTakesNoContextForTheOnlyOneIfAnotherDeviceIsInUse) {
@@ -134,9 +137,7 @@ TEST_F(ContextTest, SpanThatEndsInAnotherContextIsTimedOnTheHostClock) {
     cep_end(region("across"), begun, nullptr);
     const Row row = flushed_rows().span("across");
     EXPECT_EQ(row.clock(), "host");
-    (void)cep_close(profiler, patience_ms);
-    EXPECT_EQ(driver().ctx_destroy(other), result::success);
-    EXPECT_EQ(driver().ctx_set_current(context), result::success);
+    close_and_destroy(other);
 }
 
 TEST_F(ContextTest, StreamWhoseContextIsNotCurrentGetsNoEventOfAnotherContext) {
@@ -156,15 +157,12 @@ TEST_F(ContextTest, StreamWhoseContextIsNotCurrentGetsNoEventOfAnotherContext) {
     const std::vector<Row> after = flushed_rows().spans("after");
     ASSERT_EQ(after.size(), many);
     for (const Row& row : after) EXPECT_EQ(row.clock(), "gpu");
-    (void)cep_close(profiler, patience_ms);
-    EXPECT_EQ(driver().ctx_destroy(other), result::success);
-    EXPECT_EQ(driver().ctx_set_current(context), result::success);
+    close_and_destroy(other);
 }
 
 TEST_F(ContextTest, ContextsOfOneDeviceDoNotMix) {
     CUcontext other = push_new_context();
-    CUstream stream = nullptr;
-    ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+    CUstream stream = new_stream_of_test();
     for (int i = 0; i < 10; ++i) span("other", stream);
     CUcontext popped = nullptr;
     ASSERT_EQ(driver().ctx_pop_current(&popped), result::success);
@@ -175,8 +173,7 @@ TEST_F(ContextTest, ContextsOfOneDeviceDoNotMix) {
     EXPECT_EQ(written.spans("other").size(), 10U);
     EXPECT_EQ(written.spans("own").size(), 10U);
     EXPECT_EQ(stats().cuda_errors, 0U);
-    EXPECT_EQ(driver().ctx_destroy(other), result::success);
-    EXPECT_EQ(driver().ctx_set_current(context), result::success);
+    close_and_destroy(other);
 }
 
 TEST_F(ContextTest, ContextThatIsDestroyedAndMadeAgainIsProfiledAgain) {
@@ -184,8 +181,7 @@ TEST_F(ContextTest, ContextThatIsDestroyedAndMadeAgainIsProfiledAgain) {
     testing::internal::CaptureStderr();
     for (std::uint64_t round = 0; round < rounds; ++round) {
         CUcontext created = push_new_context();
-        CUstream stream = nullptr;
-        ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+        CUstream stream = new_stream_of_test();
         for (int i = 0; i < 10; ++i) span("phase", stream);
         ASSERT_EQ(cep_flush(profiler, patience_ms), CEP_OK);
         ASSERT_EQ(driver().ctx_destroy(created), result::success);
@@ -219,8 +215,7 @@ TEST_F(ContextTest, ContextDestroyedWithPendingSpansCostsTheseSpansOnly) {
     if (!driver().is_fake()) GTEST_SKIP() << "a real driver may end the process for a handle of a destroyed context";
     testing::internal::CaptureStderr();
     CUcontext created = push_new_context();
-    CUstream stream = nullptr;
-    ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+    CUstream stream = new_stream_of_test();
     write_span("known", stream);
     ASSERT_EQ(fake.inject("cuEventQuery:fail=600"), 0);
     for (int i = 0; i < 10; ++i) span("pending", stream);
@@ -242,8 +237,7 @@ TEST_F(ContextTest, ContextDestroyedWithPendingSpansIsAskedForNothingMore) {
     if (!driver().is_fake()) GTEST_SKIP() << "needs the fake's faults";
     testing::internal::CaptureStderr();
     CUcontext created = push_new_context();
-    CUstream stream = nullptr;
-    ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+    CUstream stream = new_stream_of_test();
     ASSERT_EQ(fake.inject("cuEventQuery:fail=600"), 0);  // not ready
     span("pending", stream);
     // The poller is about to ask whether the context exists when it ceases to.

@@ -225,8 +225,7 @@ TEST_F(FaultTest, StickyErrorAtAnyCallIsSurvived) {
         ASSERT_EQ(driver().init(0), result::success);
         ASSERT_EQ(driver().primary_ctx_retain(&context, 0), result::success);
         ASSERT_EQ(driver().ctx_set_current(context), result::success);
-        CUstream stream = nullptr;
-        ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+        CUstream stream = new_stream_of_test();
         testing::internal::CaptureStderr();
         open();
         inject("sticky=700@" + std::to_string(nth));

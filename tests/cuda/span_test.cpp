@@ -155,8 +155,7 @@ TEST_F(SpanTest, EachDeviceHasItsOwnNumberAndItsOwnStreams) {
     ASSERT_EQ(driver().ctx_set_current(second), result::success);
     {
         Stopwatch other(driver());
-        CUstream stream = nullptr;
-        ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+        CUstream stream = new_stream_of_test();
         span("one", stream, [&] { other.spin(stream, 2 * ms); });
         const Rows written = flushed_rows();
         EXPECT_EQ(written.span("zero").integer("/device"), 0);
@@ -356,8 +355,7 @@ TEST_F(SpanTest, EndedOnTheHostClockIsTimedOnTheHostClock) {
 
 TEST_F(SpanTest, EventsAndStreamsMayBeUsedWithoutACurrentContext) {
     // The poller relies on this, because it has no context.
-    CUstream stream = nullptr;
-    ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+    CUstream stream = new_stream_of_test();
     CUevent begin = nullptr;
     CUevent end = nullptr;
     ASSERT_EQ(driver().event_create(&begin, event_flags::normal), result::success);

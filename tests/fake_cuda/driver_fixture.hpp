@@ -50,9 +50,12 @@ class DriverTest : public testing::Test {
     }
 
     CUstream new_stream(unsigned int flags = stream_flags::non_blocking) {
+        return streams_.emplace_back(new_stream_of_test(flags));
+    }
+    /// One that the test destroys, or its context.
+    static CUstream new_stream_of_test(unsigned int flags = stream_flags::non_blocking) {
         CUstream stream = nullptr;
         EXPECT_EQ(driver().stream_create(&stream, flags, 0), result::success);
-        streams_.push_back(stream);
         return stream;
     }
 
