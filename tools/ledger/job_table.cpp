@@ -274,13 +274,13 @@ class Builder {
     void complete_partial_steps() {
         for_all(counts_.size(), threads_, [&](std::size_t local_index) {
             const Counts counts = std::move(counts_[local_index]);
-            std::vector<double> usual = quantiles_over_ranks(counts, 0.5);
-            for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank)
-                for (std::size_t step = 0; step < usual.size(); ++step)
-                    if (const double count = counts.at(rank, step); count < usual[step])
-                        complete(table_.local[local_index], rank, step, usual[step], count);
-            table_.local[local_index].usual_spans = median_of(std::move(usual));
-            std::vector<std::uint8_t>& is_bound = table_.local[local_index].is_launch_bound;
+            LocalPhase& phase = table_.local[local_index];
+            if (counts.is_uniform()) {
+                phase.usual_spans = counts.at(0, 0);
+            } else {
+                complete(counts, phase);
+            }
+            std::vector<std::uint8_t>& is_bound = phase.is_launch_bound;
             if (std::find(is_bound.begin(), is_bound.end(), 1) == is_bound.end()) is_bound = {};
         });
     }
@@ -299,8 +299,13 @@ class Builder {
         });
     }
 
-    static void complete(LocalPhase& phase, std::size_t rank, std::size_t step, double usual, double count) {
-        phase.own_ms.set(rank, step, phase.own_ms.at(rank, step) * usual / count);
+    static void complete(const Counts& counts, LocalPhase& phase) {
+        const std::vector<double> usual = quantiles_over_ranks(counts, 0.5);
+        for (std::size_t rank = 0; rank < counts.ranks(); ++rank)
+            for (std::size_t step = 0; step < usual.size(); ++step)
+                if (const double count = counts.at(rank, step); count < usual[step])
+                    phase.own_ms.set(rank, step, phase.own_ms.at(rank, step) * usual[step] / count);
+        phase.usual_spans = median_of(usual);
     }
 
     const Job& job_;

@@ -3,6 +3,7 @@
 // Job table: the time that each rank spent in each phase of each step, side by side.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,11 @@ class StepMatrix {
     [[nodiscard]] std::size_t ranks() const { return ranks_; }
     [[nodiscard]] std::size_t steps() const { return steps_; }
     [[nodiscard]] double at(std::size_t rank, std::size_t step) const { return values_[rank * steps_ + step]; }
+    /// Whether there are cells, which have the same value.
+    [[nodiscard]] bool is_uniform() const {
+        return !values_.empty() &&
+               std::all_of(values_.begin(), values_.end(), [this](float value) { return value == values_.front(); });
+    }
     void set(std::size_t rank, std::size_t step, double value) { set_cell(rank * steps_ + step, value); }
     /// The cell of a rank and step has the same number in all matrices of a table.
     void set_cell(std::size_t cell, double value) { values_[cell] = static_cast<float>(value); }

@@ -39,13 +39,14 @@ std::optional<OwnCost> find_own_cost(const Job& job) {
     OwnCost cost;
     for (const auto& [rank, series] : job.ranks) {
         double own_ms = 0;
-        double steps_ms = 0;
-        for (const RunSeries& run : series) {
+        for (const RunSeries& run : series)
             if (run.has_stats) own_ms += run.stats.trainer_ms;
+        if (own_ms <= 0) continue;
+        double steps_ms = 0;
+        for (const RunSeries& run : series)
             for (const PhaseSeries& phase : run.phases)
                 if (phase.name == step.name) steps_ms += totals_of(phase).sum_ms;
-        }
-        if (own_ms <= 0 || steps_ms <= 0) continue;
+        if (steps_ms <= 0) continue;
         shares.push_back(own_ms / steps_ms);
         if (shares.back() <= cost.largest_share) continue;
         cost.largest_share = shares.back();
