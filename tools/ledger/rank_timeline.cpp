@@ -54,7 +54,8 @@ void RankTimeline::enter(const StepSegments& step) {
 }
 
 // The iteration ends where the next step begins, or where the rank was started again.
-Iteration RankTimeline::settle(const StepSegments* next, PieceCutter& cutter) {
+// Flattened, as calls for each segment take time.
+[[gnu::flatten]] Iteration RankTimeline::settle(const StepSegments* next, PieceCutter& cutter) {
     const std::int64_t until_ns =
         std::max(rows_.begin_ns, next != nullptr ? next->rows.begin_ns : std::max(last_end_ns_, rows_.end_ns));
     while (next_turn_ < turns_.size() && turns_[next_turn_].at_ns <= rows_.begin_ns) ++next_turn_;

@@ -19,8 +19,10 @@ std::int64_t SegmentBuilder::Item::launch_ns() const {
     return std::isnan(sample->lag_ms) ? SpanSegment::no_launch : interval.begin_ns - nanoseconds(sample->lag_ms);
 }
 
-const StepSegments& SegmentBuilder::build(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
-                                          const std::vector<PhaseUse>& uses, bool follows) {
+// Flattened, as calls for each span take time.
+[[gnu::flatten]] const StepSegments& SegmentBuilder::build(std::span<const StepSpan> spans,
+                                                           const std::vector<RankPhase>& phases,
+                                                           const std::vector<PhaseUse>& uses, bool follows) {
     uses_ = &uses;
     start(phases);
     if (follows && device_end_ns_ > 0) queue_.take_earlier(device_end_ns_);

@@ -75,8 +75,9 @@ class FileSeries final : public RowSink {
   public:
     FileSeries(const LoadOptions& options, std::shared_ptr<SampleBudget> budget)
         : options_(options), meter_(std::move(budget)) {}
-    // Nearly all rows are spans of the rank and the run that the row before was of.
-    void take(const Row& row, RunOfRow run, std::uint64_t line) override {
+    // Nearly all rows are spans of the rank and the run that the row before was of. Flattened, as
+    // calls for each row take time.
+    [[gnu::flatten]] void take(const Row& row, RunOfRow run, std::uint64_t line) override {
         if (spans_to_ == nullptr || row.type != RowType::span || *row.rank != last_rank_ ||
             run.index != last_state_->run)
             return take_other(row, run, line);
@@ -162,7 +163,7 @@ class FileSeries final : public RowSink {
         state.series->series().has_run = run.start != nullptr;
     }
 
-    void take_other(const Row& row, RunOfRow run, std::uint64_t line) {
+    [[gnu::noinline]] void take_other(const Row& row, RunOfRow run, std::uint64_t line) {
         spans_to_ = nullptr;
         if (!row.rank) return;
         if (last_state_ == nullptr || last_rank_ != *row.rank) enter_rank(*row.rank);

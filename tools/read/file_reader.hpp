@@ -33,7 +33,7 @@ class LineValidator {
     /// Takes those that end in the next bytes of the window. False at the end of its source. Throws ReadError.
     bool take_lines(ByteWindow& window);
     /// Takes a line without its newline. `complete`: it had one. RowParser::padding_bytes must be readable behind it.
-    void take_line(std::string_view text, bool complete);
+    [[gnu::noinline]] void take_line(std::string_view text, bool complete);
     void take_too_long_line(bool complete);
     /// True once so much of the file is damage that further lines are ignored.
     [[nodiscard]] bool gave_up() const { return gave_up_; }

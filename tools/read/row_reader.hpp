@@ -104,7 +104,7 @@ class RowReader {
   private:
     static constexpr std::size_t max_templates = 2048;
 
-    const Row* search(const char* at);
+    [[gnu::noinline]] const Row* search(const char* at);
     void follow(RowTemplate& found);
     void learn(const Row& row);
     void forget();
