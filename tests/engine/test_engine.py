@@ -55,6 +55,11 @@ def test_without_pauses_of_hosts_launches_behind_them_come_earlier_too(answer_of
     assert answer.saving == pytest.approx(100 * simulated.saving, abs=MOST_ERROR)
 
 
+def test_a_rank_that_is_told_to_be_slow_is_no_healthy_one_where_the_replay_is_off_by_a_little(answer_of):
+    _, answer = answer_of("ddp slow optimizer now and then", "sampled", seed=2861)
+    assert answer.ranks == [5]
+
+
 @pytest.fixture
 def answer_of_damaged(tmp_path):
     def run(name, damage):

@@ -19,9 +19,13 @@ constexpr std::size_t most_described = 3;
 constexpr double errors_of_doubt = 3;  // of a replay that is not exact
 constexpr double least_share = 0.1;    // of what a balanced job would gain
 
+bool is_of_ranks(const Finding& cause) {
+    return cause.kind == FindingKind::ranks || cause.kind == FindingKind::host;
+}
+
 /// Whether the verdict names slow ranks by themselves, which this cause is the sum of.
 bool is_named(const Finding& cause, const Verdict& verdict) {
-    return (cause.kind == FindingKind::ranks || cause.kind == FindingKind::host) && verdict.names_ranks();
+    return is_of_ranks(cause) && verdict.names_ranks();
 }
 
 /// Time of the steps / what it would be without this.
@@ -29,10 +33,16 @@ double gain_of(const Finding& cause) {
     return 1 / (1 - cause.cost_share.value_or(0));
 }
 
-/// Jitter and the network have no one to name.
+/// Less than the replay is off.
+bool is_noise(const Finding& cause, const Replay& replay) {
+    return !replay.holds() && cause.cost_share.value_or(0) < std::abs(replay.error);
+}
+
+/// Jitter and the network have no one to name. Who is slow is known by more than the replay, which only has the price.
 bool is_worth_headline(const Finding& cause, const Verdict& verdict) {
     if (cause.kind == FindingKind::jitter || cause.kind == FindingKind::communication) return false;
     const Replay& replay = verdict.replay;
+    if (is_of_ranks(cause) && !verdict.abstained) return gain_of(cause) >= least_slowdown && !is_noise(cause, replay);
     return gain_of(cause) >= least_slowdown + (replay.holds() ? 0 : errors_of_doubt * std::abs(replay.error));
 }
 
@@ -57,9 +67,9 @@ std::string describe(const Finding& cause, const Verdict& verdict, std::string_v
 // GPUs at their power limit run faster after they have waited, and lose that where they wait less. Their power goes
 // with the square of their clock, or more, so the clock gains at most the root of what is left of the time to work in.
 std::string describe_least_saving(const Verdict& verdict) {
-    const bool is_of_ranks = verdict.names_ranks() && headline_cause(verdict) == nullptr && verdict.job_slowdown;
+    const bool names_ranks = verdict.names_ranks() && headline_cause(verdict) == nullptr && verdict.job_slowdown;
     const bool is_replayed = verdict.replay.holds() && verdict.saving_precision != Precision::about;
-    if (!verdict.has_devices || !is_of_ranks || !is_replayed || verdict.saving_is_waiting || !verdict.shares) return "";
+    if (!verdict.has_devices || !names_ranks || !is_replayed || verdict.saving_is_waiting || !verdict.shares) return "";
     const double left_share = 1 / *verdict.job_slowdown;
     const double lost_share = std::min(verdict.shares->compute, left_share) * (std::sqrt(*verdict.job_slowdown) - 1);
     if (lost_share < Replay::most_error) return "";
@@ -156,8 +166,7 @@ void add_causes(Document& document, const Verdict& verdict) {
     const Findings causes = verdict.causes();
     for (const Finding* const cause : causes) {
         if (described == most_described) break;
-        const bool is_noise = !replay.holds() && cause->cost_share.value_or(0) < std::abs(replay.error);
-        if (is_noise && !is_named(*cause, verdict)) continue;
+        if (is_noise(*cause, replay) && !is_named(*cause, verdict)) continue;
         if (gain_of(*cause) < least_slowdown &&
             !(cause->loss_share >= least_share && replay.slowdown >= least_slowdown))
             continue;
