@@ -230,7 +230,7 @@ class Builder {
             std::optional<std::int64_t> before;
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
                 const std::int64_t number = spans_.steps[spans.front().step];
-                const bool follows = before && number - *before == 1;
+                const bool follows = before && *before == number - 1;
                 before = number;
                 const StepSegments& of_rank = builder.build(spans, spans_.of_rank[rank].phases(), uses, follows);
                 if (const std::uint32_t step = in_table_[spans.front().step]; step != nowhere)

@@ -239,7 +239,7 @@ void StepReader::hide_queued(std::span<TimedRow> rows, const DeviceQueue& queue)
 
 /// Of a layout without spans of steps: those tell it themselves.
 bool StepReader::is_earlier_known(std::uint32_t step) const {
-    return rows_.spans_.step_phase.name.empty() && step > 0 && rows_.steps()[step] - rows_.steps()[step - 1] == 1;
+    return rows_.spans_.step_phase.name.empty() && step > 0 && rows_.steps()[step - 1] == rows_.steps()[step] - 1;
 }
 
 void StepReader::read_phase(NamedWalk& named, StepRows& step, RankRows& of_rank, DeviceQueue& queue) const {
