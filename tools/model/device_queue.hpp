@@ -26,13 +26,14 @@ class DeviceQueue {
         if (is_known(step, clock) && step.start_ns < step_.end_ns) step_ = {launch_ns_of(step), step.start_ns};
     }
     /// Any other span. Without a span of the step, the first one on the device tells how much the device had yet to do
-    /// when the host launched it. So long it was not idle before either: what this span waits for may have been
-    /// launched after the host's spans, as a copy of the batch, but rarely takes longer than they did.
+    /// when the host launched it. For as long before that launch it is taken as busy, too. More would be a guess: a
+    /// copy of the batch, launched behind the host's spans, may be all that it had to do.
     void take_row(const Sample& row, Clock clock) {
         if (!is_known(row, clock) || row.start_ns >= first_.end_ns) return;
         first_ = {launch_ns_of(row), row.start_ns};
     }
-    /// Where a span of the device in the step before ended. Without spans of steps, these tell it best.
+    /// Where a span of the device in the step before ended. Without spans of steps, the last of these ends says until
+    /// when the device was busy.
     void take_earlier(std::int64_t end_ns) {
         earlier_ = {0, earlier_.end_ns == none ? end_ns : std::max(earlier_.end_ns, end_ns)};
     }

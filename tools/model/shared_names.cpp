@@ -306,7 +306,7 @@ GroupRules find_rules(const JobRows& job, std::size_t threads) {
     return rules;
 }
 
-/// Where no coordinates do: by what ends together.
+/// For a job whose ranks have no different coordinates.
 GroupRules find_teams(const JobRows& job, std::size_t threads) {
     GroupRules rules;
     std::map<std::uint16_t, std::vector<Members>> by_name;
